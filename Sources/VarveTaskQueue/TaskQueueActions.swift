@@ -1,5 +1,5 @@
 public import Varve
-public import VarveTasks
+@_spi(TaskQueue) public import VarveTasks
 
 /// The extension that queues actions when they are saved.
 ///
@@ -63,6 +63,8 @@ public final class TaskQueueTransaction: ExtensionTransaction {
   private let definition: TaskQueueActions
   private let context: ExtensionContext<TaskQueueActions>
   private let tasks: Part
+  /// The closure to call when the storage has accepted the commit, or `nil` if there is none.
+  private var atCommit: (() -> Void)?
 
   init(_ definition: TaskQueueActions, _ context: ExtensionContext<TaskQueueActions>) throws {
     self.definition = definition
@@ -73,17 +75,36 @@ public final class TaskQueueTransaction: ExtensionTransaction {
   /// The brokers that run the actions.
   var brokers: TaskQueueBrokers { context.shared }
 
-  /// Returns the names of the queues that have actions.
+  /// Calls `body` when the storage has accepted the commit of this transaction, before another one begins. It is not
+  /// called if the transaction fails, or changes nothing.
+  func whenCommitted(_ body: @escaping () -> Void) { atCommit = body }
+
+  /// Adds the broker whose setup the transaction is, if it is one.
+  public func takeDelta(_ version: CommitVersion) -> Never? {
+    atCommit?()
+    atCommit = nil
+    return nil
+  }
+
+  /// Returns the names of the queues that have actions, and the names that `accepts` accepts of the queues that have
+  /// tasks of actions without rows.
   ///
-  /// Complexity: O(actions).
-  func queues() throws -> Set<String> {
+  /// A row may be removed while its action runs. If the process dies before the attempt has ended, the task is left. It
+  /// ends when a broker takes it.
+  ///
+  /// Complexity: O(actions), and that of `ReadTransaction.taskQueues(withTasksOf:where:)`.
+  func queues(_ accepts: (String) -> Bool) throws -> Set<String> {
     var queues: Set<String> = []
     let transaction = try context.transaction
     var cursor = try tasks.cursor()
     while let (_, value) = try cursor.next() {
       if let task = try transaction.task(Self.id(value)) { queues.insert(task.queue.text) }
     }
-    return queues
+    let known = queues
+    let others = try transaction.taskQueues(withTasksOf: ActionPayload.kind) { queue in
+      !known.contains(queue.text) && accepts(queue.text)
+    }
+    return queues.union(others.map(\.text))
   }
 
   private static func entry(_ collection: UInt32, _ key: String) -> [UInt8] {

@@ -1,5 +1,5 @@
 public import Varve
-public import VarveTasks
+@_spi(TaskQueue) public import VarveTasks
 
 /// Runs the actions of a set of queues: those that its name implies, or those that a closure accepts.
 ///
@@ -28,23 +28,23 @@ public final class TaskQueueBroker: Sendable {
   /// Creates a broker and registers its handler with a scheduler. Its queues are the one that has the broker's name,
   /// and those whose names begin with that name and `-`.
   ///
+  /// A call that throws has no effect, and may be repeated; after `.outcomeUnknown`, when the database was opened again.
+  ///
   /// Throws `TaskError.overlappingHandlers` if another handler receives actions of one of its queues,
   /// `TaskQueueError.overlappingBrokers` if a broker with a closure accepts one of them (see the form with a closure),
   /// and errors of the database.
   ///
-  /// Complexity: O(actions that are saved).
+  /// Complexity: O(actions that are saved), and one lookup for each queue that has tasks.
   public static func setup(
     _ scheduler: TaskScheduler, _ actions: ExtensionHandle<TaskQueueActions>, name: String,
     handler: some TaskQueueActionHandler
   ) throws -> TaskQueueBroker {
     let runner = ActionRunner(database: scheduler.database, actions: actions, handler: handler)
     let selectors: [QueueSelector] = [.named(QueueName(name)), .prefix(name + "-")]
-    let broker = Broker(name, scheduler, runner, hasClosure: false) { queue in
+    let broker = RegisteredBroker(name, scheduler, runner, selectors) { queue in
       selectors.contains { $0.contains(QueueName(queue)) }
     }
-    try add(broker, to: scheduler.database, actions) {
-      for selector in selectors { try runner.register(with: scheduler, on: selector) }
-    }
+    try add(broker, to: scheduler.database, actions)
     return TaskQueueBroker(name, scheduler)
   }
 
@@ -66,25 +66,29 @@ public final class TaskQueueBroker: Sendable {
   /// action in a queue that two brokers accept throws `TaskQueueError.overlappingBrokers`, the transaction can only be
   /// rolled back, and neither broker runs anything in that queue.
   ///
+  /// A call that throws has no effect, and may be repeated; after `.outcomeUnknown`, when the database was opened again.
+  ///
   /// - Parameters:
   ///   - scheduler: The scheduler that runs the actions.
   ///   - actions: The extension of the database that queues actions.
   ///   - name: The name of the broker, for messages and for `queueName(suffix:)`.
   ///   - handler: The handler that runs the actions.
   ///   - accepts: A closure that returns whether the broker runs the actions of the queue with a name. It must return
-  ///     the same for the same name each time. It is called in transactions that save actions, once for each queue, and
-  ///     must not use the database.
+  ///     the same for the same name each time. It is called with the names of queues that have tasks and of brokers,
+  ///     here and in the setup of other brokers, and in transactions that save actions. It may be called several times
+  ///     with the same name, and again after each setup. It must not use the database.
   ///
   /// Throws `TaskQueueError.overlappingBrokers`, and errors of the database.
   ///
-  /// Complexity: O(actions that are saved).
+  /// Complexity: O(actions that are saved), and one lookup for each queue that has tasks. In a queue that the closure
+  /// accepts and that has no action, it iterates over the tasks.
   public static func setup(
     _ scheduler: TaskScheduler, _ actions: ExtensionHandle<TaskQueueActions>, name: String,
     handler: some TaskQueueActionHandler, handles accepts: @escaping @Sendable (_ queueName: String) -> Bool
   ) throws -> TaskQueueBroker {
     let runner = ActionRunner(database: scheduler.database, actions: actions, handler: handler)
-    let broker = Broker(name, scheduler, runner, hasClosure: true, accepts: accepts)
-    try add(broker, to: scheduler.database, actions) {}
+    let broker = RegisteredBroker(name, scheduler, runner, nil, accepts: accepts)
+    try add(broker, to: scheduler.database, actions)
     return TaskQueueBroker(name, scheduler)
   }
 
@@ -92,20 +96,32 @@ public final class TaskQueueBroker: Sendable {
   ///
   /// Everything happens in one transaction, so that no action is saved meanwhile.
   private static func add(
-    _ broker: Broker, to database: Database, _ actions: ExtensionHandle<TaskQueueActions>,
-    _ register: () throws -> Void
+    _ broker: RegisteredBroker, to database: Database, _ actions: ExtensionHandle<TaskQueueActions>
   ) throws {
     // The actions of a database that did not have the extension are queued first.
     try database.ready(actions)
+    var failure: (any Error)?
     try database.write { tx in
       let transaction = try tx[actions]
-      let queues = try transaction.queues()
-      try transaction.brokers.add(broker, queues, register)
-      for queue in queues.sorted() where broker.accepts(queue) {
-        try transaction.brokers.meet(queue)
-        try tx.retryNow(.parked(QueueName(queue)).and(.kind(ActionPayload.kind)))
+      let brokers = transaction.brokers
+      let queues = try transaction.queues(broker.accepts)
+      let own = queues.filter(broker.accepts)
+      try brokers.check(broker, queues, own: own)
+      var wokenCount = 0
+      for queue in own.sorted() {
+        wokenCount += try tx.retryNow(.parked(QueueName(queue)).and(.kind(ActionPayload.kind)))
+      }
+      // A handler can't be removed, so it is registered when nothing can fail any more: at the end of a transaction
+      // that changes nothing, and otherwise when the storage has accepted the commit. The writer is still held then.
+      if wokenCount == 0 {
+        try brokers.add(broker, own: own)
+      } else {
+        transaction.whenCommitted {
+          do { try brokers.add(broker, own: own) } catch { failure = error }
+        }
       }
     }
+    if let failure { throw failure }
   }
 
   /// Returns the name of one of the broker's queues: its own name, `-`, and a suffix.
@@ -132,10 +148,12 @@ struct ActionRunner: Sendable {
   let actions: ExtensionHandle<TaskQueueActions>
   let handler: any TaskQueueActionHandler
 
-  /// Runs the actions of some queues one after the other in each queue.
-  func register(with scheduler: TaskScheduler, on queues: QueueSelector) throws {
-    try scheduler.register(ActionPayload.self, on: queues) { payload, context in try await run(payload, context) }
-    scheduler.use(QueueRules(order: .serial(onDead: .block)), for: queues)
+  /// Runs the actions of some queues one after the other in each queue. If it throws, it has registered nothing.
+  func register(with scheduler: TaskScheduler, on queues: [QueueSelector]) throws {
+    let rules = QueueRules(order: .serial(onDead: .block))
+    try scheduler.register(ActionPayload.self, on: queues, rules: rules) { payload, context in
+      try await run(payload, context)
+    }
   }
 
   func run(_ payload: ActionPayload, _ context: TaskContext) async throws -> TaskOutcome {

@@ -4,8 +4,8 @@ internal import Synchronization
 /// The brokers of a database in this process.
 ///
 /// A broker that chooses its queues by a closure can't be asked for all of them. So a queue is registered with its
-/// broker when it is met: when the broker is set up, for the queues that have actions, and otherwise when the first
-/// action is saved in the queue. At the same time it is checked that no other broker accepts the queue.
+/// broker when it is met: when the broker is set up, for the queues that have actions, and otherwise when an action is
+/// saved in the queue. At the same time it is checked that no other broker accepts the queue.
 ///
 /// Each broker is kept alive by its scheduler alone: it holds the program's handler, which may hold the database.
 ///
@@ -17,24 +17,33 @@ public final class TaskQueueBrokers: Sendable {
     var brokers: [WeakBroker] = []
     /// The queues that were met since the last broker was added.
     var known: Set<String> = []
-    var living: [Broker] { brokers.compactMap { $0.broker } }
+    var living: [RegisteredBroker] { brokers.compactMap { $0.broker } }
   }
 
   private let state = Mutex(State())
 
   init() {}
 
-  /// Adds a broker. `queues` are the queues that have actions.
+  /// Checks whether a broker may be added. `queues` are the queues that have actions, and `own` are those of them that
+  /// the broker accepts.
   ///
-  /// `register` registers the queues that the broker has by its name. It is called after the check, because a handler
-  /// can't be removed. Throws `TaskQueueError.overlappingBrokers`, and the errors of `register`, without any effect.
-  func add(_ broker: Broker, _ queues: Set<String>, _ register: () throws -> Void) throws {
+  /// Throws `TaskQueueError.overlappingBrokers`, and `TaskError.overlappingHandlers`.
+  func check(_ broker: RegisteredBroker, _ queues: Set<String>, own: Set<String>) throws {
     guard let scheduler = broker.scheduler else { return }
     let brokers = state.withLock { $0.living }.filter { $0.scheduler === scheduler } + [broker]
     // Queues that had actions earlier may have some again, and a queue may have the name of a broker.
     let others = brokers.flatMap { [$0.name] + $0.queues }
     for queue in queues.union(others).sorted() { _ = try Self.owner(of: queue, brokers) }
-    try register()
+    try scheduler.requireNoHandler(of: ActionPayload.kind, on: broker.firstSelectors(own))
+  }
+
+  /// Adds a broker that was checked in the same transaction, and registers its queues. `own` are the queues that have
+  /// actions and that the broker accepts.
+  ///
+  /// Throws `TaskError.overlappingHandlers` without any effect. After the check, it throws nothing.
+  func add(_ broker: RegisteredBroker, own: Set<String>) throws {
+    guard let scheduler = broker.scheduler else { return }
+    try broker.takeFirst(own)
     scheduler.keep(alive: broker)
     state.withLock { state in
       state.brokers.removeAll { $0.broker == nil }
@@ -58,7 +67,9 @@ public final class TaskQueueBrokers: Sendable {
   /// Returns the broker that accepts a queue, or `nil` if none does. Throws if two brokers accept it.
   ///
   /// Two brokers whose queues are those of their names are compared by the scheduler.
-  private static func owner(of queue: String, _ brokers: [Broker]) throws(TaskQueueError) -> Broker? {
+  private static func owner(
+    of queue: String, _ brokers: [RegisteredBroker]
+  ) throws(TaskQueueError) -> RegisteredBroker? {
     let accepting = brokers.filter { $0.accepts(queue) }
     if accepting.count > 1, accepting.contains(where: \.hasClosure) {
       throw .overlappingBrokers(queue: queue, first: accepting[0].name, second: accepting[1].name)
@@ -68,43 +79,58 @@ public final class TaskQueueBrokers: Sendable {
 }
 
 /// A broker, as the database knows it.
-final class Broker: Sendable {
+final class RegisteredBroker: Sendable {
   let name: String
   /// Returns whether the broker runs the actions of a queue.
   let accepts: @Sendable (String) -> Bool
-  /// Whether the broker chooses its queues by a closure. The queues of other brokers are registered when these are set
-  /// up.
-  let hasClosure: Bool
+  /// The queues of the broker, which are registered when it is set up, or `nil` if it chooses them by a closure.
+  private let selectors: [QueueSelector]?
   weak let scheduler: TaskScheduler?
   private let runner: ActionRunner
   private let taken = Mutex<Set<String>>([])
 
   init(
-    _ name: String, _ scheduler: TaskScheduler, _ runner: ActionRunner, hasClosure: Bool,
+    _ name: String, _ scheduler: TaskScheduler, _ runner: ActionRunner, _ selectors: [QueueSelector]?,
     accepts: @escaping @Sendable (String) -> Bool
   ) {
     self.name = name
     self.scheduler = scheduler
     self.runner = runner
-    self.hasClosure = hasClosure
+    self.selectors = selectors
     self.accepts = accepts
   }
+
+  /// Whether the broker chooses its queues by a closure.
+  var hasClosure: Bool { selectors == nil }
 
   /// The queues that were registered when they were met.
   var queues: Set<String> { taken.withLock { $0 } }
 
+  /// Returns the queues to register when the broker is set up. `own` are the queues that have actions and that it
+  /// accepts.
+  func firstSelectors(_ own: Set<String>) -> [QueueSelector] {
+    selectors ?? own.sorted().map { QueueSelector.named(QueueName($0)) }
+  }
+
+  /// Registers the first queues of the broker. If it throws, it has registered nothing.
+  func takeFirst(_ own: Set<String>) throws {
+    guard let scheduler else { return }
+    try runner.register(with: scheduler, on: firstSelectors(own))
+    if hasClosure { taken.withLock { $0 = own } }
+  }
+
   /// Registers a queue that was met.
   func take(_ queue: String) throws {
     guard hasClosure, let scheduler, !queues.contains(queue) else { return }
-    try runner.register(with: scheduler, on: .named(QueueName(queue)))
+    try runner.register(with: scheduler, on: [.named(QueueName(queue))])
     taken.withLock { _ = $0.insert(queue) }
   }
 }
 
 private final class WeakBroker: Sendable {
-  weak let broker: Broker?
+  weak let broker: RegisteredBroker?
 
-  init(_ broker: Broker) { self.broker = broker }
+  init(_ broker: RegisteredBroker) { self.broker = broker }
 }
 
 /// The errors of brokers, besides `TaskError` and `DatabaseError`.

@@ -80,9 +80,9 @@
     /// Reports what a scheduler has done since the last call, and the present state of its queues: the metrics from
     /// `tasks_in_state` on.
     ///
-    /// Of the timers, each range of a histogram is recorded by its mean: see `TaskDurations`. The numbers of values and
-    /// their sums are exact up to 10,000 values between two calls. If there are more, 10,000 are recorded in proportion
-    /// to the ranges.
+    /// Of the timers, each range of a histogram is recorded by its mean: see `TaskDurations`. The number of values is
+    /// exact up to 10,000 values between two calls. If there are more, 10,000 are recorded in proportion to the ranges.
+    /// A mean is truncated to nanoseconds, so the sum of the values is too small by less than 1 ns for each.
     ///
     /// Complexity: that of `measure(_:)` with a database, and of `TaskScheduler.queueHeads()`.
     public func measure(_ scheduler: TaskScheduler) async throws {

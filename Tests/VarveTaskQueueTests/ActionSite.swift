@@ -113,6 +113,11 @@ struct ActionSite: Sendable {
     try database.write { tx in for key in keys { try MessageSendAction(key, queue: queue).save(in: tx) } }
   }
 
+  /// Removes an action.
+  func remove(_ key: String) throws {
+    try database.write { tx in _ = try tx.remove(key: key, in: MessageSendAction.actionCollection) }
+  }
+
   /// Returns the keys of the actions that are left.
   func left() throws -> [String] {
     try database.read { tx in try tx.keys(String.self, in: MessageSendAction.actionCollection) }

@@ -90,6 +90,45 @@ import VarveTesting
     }
   }
 
+  @Test(arguments: [false, true], [false, true])
+  func `fault 3: an action that is removed while it runs is done by the next program if its process dies`(
+    usesClosure: Bool, isRemovedByHandler: Bool
+  ) async throws {
+    let (site, begun, mayEnd) = (try StorageSite(.disk), Latch(), Latch())
+    let first = try await ActionSite(try site.open())
+    let handler = RecordingHandler { action in
+      if isRemovedByHandler { try? first.remove(action.key) }
+      begun.set()
+      await mayEnd.wait()
+      return .success
+    }
+    _ = try Self.broker(first, handler, usesClosure: usesClosure)
+    try await first.scheduler.start()
+    // It is the only action of its queue, so no row names the queue after the removal.
+    try first.save("removed", queue: "messages-ada")
+    await begun.wait()
+    if !isRemovedByHandler { try first.remove("removed") }
+    #expect(try first.left() == [])
+    try site.abandon()
+    let second = try await ActionSite(try site.open())
+    #expect(try await second.database.read { tx in try tx.tasks(.all).count } == 1)
+    let next = RecordingHandler()
+    _ = try Self.broker(second, next, usesClosure: usesClosure)
+    try await second.scheduler.start()
+    await second.scheduler.waitUntilIdle()
+    #expect(second.scheduler.unhandledKinds == [])
+    #expect(try await second.database.read { tx in try tx.tasks(.all).count } == 0)
+    try second.save("next", queue: "messages-ada")
+    await second.scheduler.waitUntilIdle()
+    #expect(next.take() == ["next"])
+    await second.scheduler.stop()
+    try await second.database.close()
+    mayEnd.set()
+    await first.scheduler.stop()
+    try await first.database.close()
+    withExtendedLifetime(site) {}
+  }
+
   /// Checks that the first action of each of some queues has run, and then the one after it.
   private static func check(_ keys: [String], _ firsts: Set<String>) {
     #expect(keys.count == 2 * firsts.count, "\(keys)")

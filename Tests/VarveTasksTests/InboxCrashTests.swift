@@ -127,7 +127,7 @@ import VarveTesting
     let left = files.commandFiles(inbox)
     guard left.isEmpty else { throw ContractBroken("files are left: \(left)") }
     let refused = Set(files.names(inbox + "/refused"))
-    // Moving a damaged file is not made durable.
+    // A crash may come before the damaged file is refused, or undo the name of the reason.
     let allowed: Set<String> = isOwner ? [damaged, damaged + ".txt"] : []
     guard refused.isSubset(of: allowed) else { throw ContractBroken("files were refused: \(refused)") }
     return try fixture.read { tx in
@@ -275,7 +275,13 @@ import VarveTesting
     let count = disk.operationCount - before
     await fixture.scheduler.stop()
     #expect(try check(fixture, disk, sent: 4, of: 4, isOwner: true) == 4)
-    #expect(CrashInboxFiles(disk: disk).names(inbox + "/refused") == [damaged, damaged + ".txt"])
+    // What was refused stays refused after a loss of power.
+    for policy in CrashPolicy.allCases {
+      let files = CrashInboxFiles(disk: disk.crashPoint.image(seed: 23, policy: policy))
+      #expect(files.names(inbox + "/refused") == [damaged, damaged + ".txt"], "\(policy)")
+      #expect(files.commandFiles(inbox) == [], "\(policy)")
+      #expect(try !files.read(inbox + "/refused/" + damaged + ".txt").isEmpty, "\(policy)")
+    }
     try close(fixture)
     return (points.withLock { $0 }, count)
   }

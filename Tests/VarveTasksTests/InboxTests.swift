@@ -10,7 +10,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of commands of other processes, which are files.
-struct InboxTests {
+@Suite(.timeLimit(.minutes(5))) struct InboxTests {
   struct Letter: Persistable, Hashable {
     static let collection = "letters"
     var id: Int
@@ -173,6 +173,45 @@ struct InboxTests {
     #expect(fixture.lines.take() == ["sent"])
     #expect(backend.conflicts.load(ordering: .acquiring) == 0)
     try await close(fixture)
+  }
+
+  @Test func `a file whose transaction waits for the writer in vain is applied after a pause, without another file`()
+    async throws
+  {
+    let fixture = try impatient()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    let (held, mayCommit) = (AsyncFlag(), DispatchSemaphore(value: 0))
+    async let write: Void = fixture.writeOnThread { _ in
+      held.set()
+      mayCommit.wait()
+    }
+    await held.wait()
+    do { try inbox.send { try $0.enqueue(Note("sent")) } } catch {
+      mayCommit.signal()
+      throw error
+    }
+    // Nothing else waits for a time.
+    await fixture.poll { fixture.clock.sleepCount > 0 }
+    #expect(files(inbox.directory).count == 1 && fixture.lines.count == 0)
+    mayCommit.signal()
+    try await write
+    await fixture.poll {
+      fixture.clock.advance(by: .seconds(1))
+      return files(inbox.directory).isEmpty
+    }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["sent"])
+    try await close(fixture)
+  }
+
+  /// Returns a fixture whose transactions wait only a short time for the writer.
+  private func impatient() throws -> TaskFixture {
+    var options = DatabaseOptions()
+    options.writerTimeout = .milliseconds(10)
+    return try TaskFixture(
+      try Database.open(at: path, definition: DatabaseDefinition { TaskStorage.handle }, options: options))
   }
 
   @Test func `send writes no file if its closure throws or adds no command`() throws {

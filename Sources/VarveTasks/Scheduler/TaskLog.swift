@@ -58,6 +58,12 @@ enum TaskLog {
     logger.error("a file of the inbox can't be applied", metadata: ["file": "\(name)", "error": "\(error)"])
   }
 
+  static func inboxFailed(_ logger: Logger, _ path: String, _ error: any Error) {
+    logger.error(
+      "an operation on a file of the inbox has failed, and is tried again later",
+      metadata: ["path": "\(path)", "error": "\(error)"])
+  }
+
   static func held(_ logger: Logger, _ path: String) {
     logger.warning(
       "the database is a copy, and none of its tasks is started until releaseTasks() is called",

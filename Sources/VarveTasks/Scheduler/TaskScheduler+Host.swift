@@ -91,7 +91,9 @@ extension TaskScheduler: CompletingHost {
     attempts: Int, _ body: @Sendable () async throws -> Result
   ) async throws -> Result {
     for _ in 1..<attempts {
-      do { return try await body() } catch let error as DatabaseError where error.code == .conflict {}
+      do { return try await body() } catch let error as DatabaseError where error.code == .conflict {
+        await Task.yield()
+      }
     }
     return try await body()
   }

@@ -87,18 +87,31 @@ extension TaskScheduler {
         refuse(path, name, refusal.cause, inbox)
       } catch let error as DatabaseError where error.code == .conflict {
         // The scheduler has changed tasks beside the transaction. The file is applied again when the others are.
+        await Task.yield()
+        wakeInbox()
+      } catch let error as DatabaseError where error.code == .writerBusy {
+        // A long transaction has the writer, so the file is applied again as after a conflict, but not at once.
+        try? await clock.sleep(until: clock.continuousNow + Self.busyPause)
         wakeInbox()
       } catch {
-        // The database can't be written, or the file can't be removed. The file stays, and is tried again with the next
-        // one.
-        if state.withLock({ $0.isRunning }) { TaskLog.failed(logger, error) }
+        // The database can't be written, or the file can't be read or removed. The file stays, and is tried again with
+        // the next one.
+        report(error, path)
       }
     }
     guard state.withLock({ $0.isRunning }) else { return }
-    do { try await forgetFiles() } catch {
-      // The database may have been closed meanwhile. The remaining notes are deleted after the next start.
-      if state.withLock({ $0.isRunning }) { TaskLog.failed(logger, error) }
-    }
+    // If this fails, the remaining notes are deleted with the next file, or after the next start.
+    do { try await forgetFiles() } catch { report(error, inbox.directory) }
+  }
+
+  /// The time for which no file is applied after a wait for the writer that was in vain.
+  private static let busyPause = Duration.milliseconds(100)
+
+  /// Logs an error of the database, or of the file or directory at a path.
+  private func report(_ error: any Error, _ path: String) {
+    // The database may have been closed meanwhile.
+    guard state.withLock({ $0.isRunning }) else { return }
+    if error is DatabaseError { TaskLog.failed(logger, error) } else { TaskLog.inboxFailed(logger, path, error) }
   }
 
   /// The error for a file that can't be applied.
@@ -166,14 +179,18 @@ extension TaskScheduler {
     }
   }
 
-  /// Moves a file to `refused`, beside a text with the reason.
+  /// Moves a file to `refused`, beside a text with the reason. Both survive a power loss when the call returns.
   private func refuse(_ path: String, _ name: String, _ error: any Error, _ inbox: TaskInbox) {
     TaskLog.refused(logger, name, error)
+    let reason = inbox.refusedDirectory + "/" + name + ".txt"
     do {
       try inbox.files.createDirectory(inbox.refusedDirectory)
-      try inbox.files.write(Array("\(error)\n".utf8), inbox.refusedDirectory + "/" + name + ".txt")
+      try inbox.files.write(Array("\(error)\n".utf8), reason)
+      try inbox.files.sync(reason)
       try inbox.files.move(path, to: inbox.refusedDirectory + "/" + name)
-    } catch { TaskLog.failed(logger, error) }
+      try inbox.files.syncDirectory(inbox.refusedDirectory)
+      try inbox.files.syncDirectory(inbox.directory)
+    } catch { TaskLog.inboxFailed(logger, path, error) }
   }
 
   /// Deletes the notes of files that are gone for good. A file that a power loss could bring back keeps its note.

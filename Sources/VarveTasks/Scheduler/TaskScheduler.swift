@@ -179,22 +179,60 @@ public final class TaskScheduler: Sendable {
     _ type: Payload.Type, on queues: QueueSelector = .all, options: HandlerOptions = HandlerOptions(),
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
   ) throws {
-    let logger = logger
-    try add(
-      RegisteredHandler(Payload.kind, queues, options) { run, host in
-        guard let host = host as? any CompletingHost else { throw TaskError.leaseLost(run.id) }
-        let context = TaskContext(run, host, logger)
-        let payload = try Self.payload(Payload.self, run)
-        return try await host.surround(context) { try await body(payload, context) }
-      })
+    try add([handler(type, queues, options, body)])
   }
 
-  private func add(_ handler: RegisteredHandler) throws {
+  /// Registers a closure for several selections of queues, and sets the rules of these queues. If it throws, it has
+  /// registered nothing.
+  ///
+  /// Throws `TaskError.overlappingHandlers`, as the form for one selection does.
+  @_spi(TaskQueue)
+  public func register<Payload: TaskPayload>(
+    _ type: Payload.Type, on queues: [QueueSelector], rules: QueueRules,
+    _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
+  ) throws {
+    if queues.isEmpty { return }
+    try add(queues.map { handler(type, $0, HandlerOptions(), body) }, rules)
+  }
+
+  /// Throws `TaskError.overlappingHandlers` if a handler for a kind of tasks in some queues could not be registered.
+  @_spi(TaskQueue)
+  public func requireNoHandler(of kind: String, on queues: [QueueSelector]) throws {
+    var handlers = state.withLock { $0.handlers }
+    for queue in queues { try handlers.add(RegisteredHandler(kind, queue, HandlerOptions()) { _, _ in .done }) }
+  }
+
+  private func handler<Payload: TaskPayload>(
+    _ type: Payload.Type, _ queues: QueueSelector, _ options: HandlerOptions,
+    _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
+  ) -> RegisteredHandler {
+    let logger = logger
+    return RegisteredHandler(Payload.kind, queues, options) { run, host in
+      guard let host = host as? any CompletingHost else { throw TaskError.leaseLost(run.id) }
+      let context = TaskContext(run, host, logger)
+      let payload = try Self.payload(Payload.self, run)
+      return try await host.surround(context) { try await body(payload, context) }
+    }
+  }
+
+  /// Adds handlers, and sets the rules of their queues. If it throws, it has changed nothing.
+  private func add(_ added: [RegisteredHandler], _ rules: QueueRules? = nil) throws {
     let isRunning = try state.withLock { state throws(TaskError) in
-      try state.handlers.add(handler)
+      if added.count == 1 {
+        try state.handlers.add(added[0])
+      } else {
+        // A handler can't be removed, so they are added to a copy first.
+        var handlers = state.handlers
+        for handler in added { try handlers.add(handler) }
+        state.handlers = handlers
+      }
+      if let rules {
+        for handler in added { state.queues[handler.selector] = rules }
+      }
       return state.isRunning
     }
-    if isRunning { dispatcher.use(handler) }
+    if rules != nil { noteLimits() }
+    if isRunning { for handler in added { dispatcher.use(handler) } }
   }
 
   /// Passes all handlers to the dispatcher. Of several calls at once, the last one passes the handlers of all.

@@ -60,6 +60,37 @@ extension TaskStorageTransaction: TaskChanging {
     }
   }
 
+  /// Returns the queues that have a task of a kind in line or parked, of those for which `isWanted` returns true.
+  ///
+  /// Running tasks are in line. Changes that others make beside the transaction cause no conflict.
+  func queues(withTasksOf kind: String, _ isWanted: (QueueName) -> Bool) throws -> Set<QueueName> {
+    let live = parts.live.unchecked
+    var found: Set<QueueName> = []
+    for position in [TaskPosition.Kind.line, .parked] {
+      var range = StorageRange(prefix: [position.rawValue])
+      // Each step reads the first task of a queue, and continues after the queue.
+      while let (key, _) = try live.first(in: range) {
+        var reader = ByteReader(key, at: 1)
+        let number: UInt32 = try reader.number()
+        let rows = StorageRange(prefix: TaskKeys.waiting(position, number))
+        let queue = try name(of: number)
+        if !found.contains(queue), isWanted(queue), try has(kind, in: live, rows) { found.insert(queue) }
+        guard let next = rows.upper else { break }
+        range.lower = next
+      }
+    }
+    return found
+  }
+
+  private func has(_ kind: String, in live: Part, _ rows: StorageRange) throws -> Bool {
+    var cursor = try live.cursor(rows)
+    while let (_, value) = try cursor.next() {
+      // A row that can't be read is left out, as the scheduler leaves it out.
+      if let record = try? TaskRecord(value), record.kind == kind { return true }
+    }
+    return false
+  }
+
   /// Returns the one task that a query names by its id or its unique key, or `nil` if the query names none.
   private func single(_ query: TaskQuery, _ parts: TaskParts) throws -> TaskID? {
     if let id = query.id { return id }

@@ -146,9 +146,9 @@ extension WriteTransaction {
 
   /// Queues dead and cancelled tasks again, with at least one attempt left. Returns their number.
   ///
-  /// They no longer belong to a group, because the group has counted them already, and they no longer wait for the tasks
-  /// that they depended on. A unique task whose key another task
-  /// has is skipped, but if the query names a task by its id, the call throws `TaskError.duplicate` for it.
+  /// They no longer belong to a group, because the group has counted them already, and they no longer wait for the
+  /// tasks that they depended on. A unique task whose key another task has is skipped, but if the query names a task by
+  /// its id, the call throws `TaskError.duplicate` for it.
   @discardableResult
   public func revive(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
@@ -234,6 +234,16 @@ extension ReadTransaction {
   public func taskQueues() throws -> [QueueName] {
     try TaskNames(tasks.config).queues.keys.sorted()
   }
+
+  /// Returns the queues that have a task of a kind in line or parked, of those for which `isWanted` returns true. A
+  /// running task is in line, and so is the first task of a serial queue while it waits for its next attempt.
+  ///
+  /// Complexity: one lookup for each queue that has tasks there. In each of the wanted ones, it also iterates over the
+  /// tasks up to the first one of the kind.
+  @_spi(TaskQueue)
+  public func taskQueues(
+    withTasksOf kind: String, where isWanted: (QueueName) -> Bool
+  ) throws -> Set<QueueName> { try tasks.queues(withTasksOf: kind, isWanted) }
 
   /// The object of the extension in this transaction. Throws `TaskError.notRegistered` if the extension is not
   /// registered.

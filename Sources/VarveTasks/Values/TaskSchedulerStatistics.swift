@@ -13,16 +13,22 @@ public struct TaskSchedulerStatistics: Hashable, Sendable {
   /// `TaskContext.complete(_:)`.
   public internal(set) var fencedCount = 0
   /// The number of rows that were read to fill lines from disk, and that were not put in line: rows of tasks that run,
-  /// or that ended while they were read, and rows that can't be decoded.
+  /// or that ended while they were read, rows that can't be decoded, and all rows of a read that was discarded.
   ///
-  /// The entries of deleted rows, which the storage itself passes, are not counted.
+  /// A read is discarded if its line is gone, or has to be read from an earlier row by then. Rows that were put in line
+  /// and cut from it again, because it was full, are not counted, and neither are the entries of deleted rows, which
+  /// the storage itself passes.
   public internal(set) var refillSkippedCount = 0
   /// The durations of the commits in which attempts begin. Each commit counts once, however many attempts it begins.
   public internal(set) var claims = TaskDurations()
-  /// The times by which timers have fired late: those of tasks, schedules, time limits, leases and rates.
+  /// The times by which timers have fired late: those of tasks, of the heads of serial queues, of schedules, time
+  /// limits, leases, limits after a cancellation, abandonments, rates, and of tasks that move up because they have
+  /// waited.
   ///
-  /// A task whose time had come before the start of the scheduler is due at the start. If the time of day is set
-  /// forward over a date, the timer of the date is late by the rest.
+  /// A timer counts when it fires, also if nothing is left to do, for example because a lease was renewed. A task whose
+  /// time had come before the start of the scheduler is due at the start. The timers of most tasks are only on disk if
+  /// there are many: a timer that is read after its time is due at the read, and counts as punctual. If the time of day
+  /// is set forward over a date, the timer of the date is late by the rest.
   public internal(set) var timers = TaskDurations()
 
   init() {}

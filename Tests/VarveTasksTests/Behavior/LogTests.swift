@@ -57,6 +57,7 @@ import VarveTesting
     case abandoned = "handlers do not return, and are abandoned"
     case unwatched = "the inbox can't be watched, and is looked at when the scheduler starts"
     case refused = "a file of the inbox can't be applied"
+    case inboxFailed = "an operation on a file of the inbox has failed, and is tried again later"
     case held = "the database is a copy, and none of its tasks is started until releaseTasks() is called"
     case setBack = "the clock was set back: tasks have run at a later time"
     case unhandled = "no handler is registered for a kind of tasks, which wait for one"
@@ -158,6 +159,7 @@ import VarveTesting
     case .abandoned: return try await abandon()
     case .unwatched: return try await openUnwatched()
     case .refused: return try await refuseFile()
+    case .inboxFailed: return try await failToRemoveFile()
     case .held: return try await openCopy()
     case .setBack: return try await setBack()
     case .unhandled:
@@ -295,6 +297,38 @@ import VarveTesting
     await scheduler.stop()
     try await database.close()
     return ["file": "bad.commands"]
+  }
+
+  /// The files of the operating system, of which none can be removed.
+  private struct LastingFiles: InboxFiles {
+    private let base = SystemInboxFiles()
+
+    func exists(_ path: String) -> Bool { base.exists(path) }
+    func createDirectory(_ path: String) throws { try base.createDirectory(path) }
+    func names(_ directory: String) -> [String] { base.names(directory) }
+    func size(_ path: String) throws -> Int { try base.size(path) }
+    func modified(_ path: String) -> Date? { base.modified(path) }
+    func read(_ path: String) throws -> [UInt8] { try base.read(path) }
+    func write(_ bytes: [UInt8], _ path: String) throws { try base.write(bytes, path) }
+    func sync(_ path: String) throws { try base.sync(path) }
+    func move(_ path: String, to newPath: String) throws { try base.move(path, to: newPath) }
+    func remove(_ path: String) throws { throw Broken() }
+    func syncDirectory(_ path: String) throws { try base.syncDirectory(path) }
+  }
+
+  private func failToRemoveFile() async throws -> [String: String] {
+    let database = try onDisk("db")
+    let scheduler = try scheduler(database)
+    scheduler.state.withLock { $0.inboxFiles = LastingFiles() }
+    let inbox = TaskInbox(database.path)
+    try inbox.send { $0.pause("paused") }
+    let name = try #require(inbox.files.commandFiles(inbox.directory).first)
+    try await start(scheduler)
+    while recorder.entries.isEmpty, !Task.isCancelled { await Task.yield() }
+    await scheduler.stop()
+    #expect(try await database.read { tx in try tx.taskQueueState("paused").isPaused })
+    try await database.close()
+    return ["path": inbox.directory + "/" + name, "error": "Broken()"]
   }
 
   private func openCopy() async throws -> [String: String] {

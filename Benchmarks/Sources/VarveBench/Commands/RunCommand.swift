@@ -114,7 +114,8 @@ func requireEngines(_ engines: [EngineKind], forObjects: Bool = false, forTasks:
     let remedy =
       switch engine {
       case .rocksdb where forObjects, .leveldb where forObjects, .lmdb where forObjects: "it has no objects"
-      case .sqlite where !forObjects, .grdb where !forObjects: "it is measured with rows of objects and tasks only"
+      case .sqlite where !forObjects && !forTasks, .grdb where !forObjects && !forTasks:
+        "it is measured with rows of objects and tasks only"
       case .rocksdb: "build with --traits RocksDB (needs librocksdb-dev)"
       case .leveldb: "build with --traits LevelDB (needs libleveldb-dev)"
       case .lmdb: "build with --traits LMDB (needs liblmdb-dev)"

@@ -1,0 +1,117 @@
+import Synchronization
+import Testing
+import Varve
+import VarveEngine
+import VarveTaskQueue
+import VarveTasks
+import VarveTestSupport
+import VarveTesting
+
+/// Tests of brokers whose setup throws: it has no effect, and may be repeated.
+@Suite(.timeLimit(.minutes(5))) struct BrokerSetupTests {
+  private struct Native: TaskPayload {
+    static let kind = "native"
+    var isParked: Bool
+  }
+
+  /// Sets up the broker `a-b`, and requires that a broker `a` is refused, because it would get the queue `a-b`.
+  private static func refuse(_ handler: RecordingHandler, in site: ActionSite) throws {
+    _ = try site.setup("a-b", RecordingHandler())
+    #expect(throws: TaskError.self) { try site.setup("a", handler) }
+  }
+
+  @Test func `fault 8: a broker that is refused for the queues with a suffix leaves that of its name to others`()
+    async throws
+  {
+    let site = try await ActionSite()
+    let (refused, other) = (RecordingHandler(), RecordingHandler())
+    try Self.refuse(refused, in: site)
+    _ = try site.setup("single", other) { $0 == "a" }
+    try site.save("one", queue: "a")
+    try await site.scheduler.start()
+    await site.scheduler.waitUntilIdle()
+    #expect(other.take() == ["one"] && refused.take() == [])
+    #expect(try site.left() == [])
+    await site.scheduler.stop()
+  }
+
+  @Test func `fault 8: a broker that is refused for the queues with a suffix leaves no rules for that of its name`()
+    async throws
+  {
+    let site = try await ActionSite()
+    try Self.refuse(RecordingHandler(), in: site)
+    let runCount = Mutex(0)
+    try site.scheduler.register(Native.self) { native, _ in
+      runCount.withLock { $0 += 1 }
+      return native.isParked ? .park() : .done
+    }
+    try await site.database.write { tx in
+      for isParked in [true, false] { try tx.enqueue(Native(isParked: isParked), TaskOptions(queue: "a")) }
+    }
+    try await site.scheduler.start()
+    await site.scheduler.waitUntilIdle()
+    // In a serial queue, the second task would wait for the one that is parked.
+    #expect(runCount.withLock { $0 } == 2)
+    await site.scheduler.stop()
+  }
+
+  /// A storage whose commits fail while `fails` is true.
+  private final class FailingBackend: ForwardingBackend, @unchecked Sendable {
+    // Sendable: it has only state that is safe from any thread.
+
+    let fails = Atomic(false)
+
+    override func commit(
+      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+    ) throws -> any StorageTicket {
+      if fails.load(ordering: .acquiring) { throw DatabaseError(.storage, "the disk is full") }
+      return try super.commit(batch, check: check, durability: durability)
+    }
+  }
+
+  private static func broker(
+    _ site: ActionSite, _ handler: RecordingHandler, usesClosure: Bool
+  ) throws -> TaskQueueBroker {
+    if usesClosure { return try site.setup("any", handler) { $0.hasPrefix("messages-") } }
+    return try site.setup("messages", handler)
+  }
+
+  @Test(arguments: [false, true], [false, true])
+  func `fault 8: a broker whose setup can't be committed runs nothing, and may be set up again`(
+    usesClosure: Bool, isRunning: Bool
+  ) async throws {
+    let backend = FailingBackend(try EngineBackend(Engine.open(at: "/actions", environment: .inMemory())))
+    let first = try await ActionSite(backend)
+    let parking = RecordingHandler { _ in .failure(retryTimeout: -1) }
+    _ = try Self.broker(first, parking, usesClosure: usesClosure)
+    try first.save("waits", "next", queue: "messages-ada")
+    try await first.scheduler.start()
+    await first.scheduler.waitUntilIdle()
+    #expect(parking.take() == ["waits"])
+    await first.scheduler.stop()
+    let second = try ActionSite(after: first)
+    if isRunning {
+      try await second.scheduler.start()
+      await second.scheduler.waitUntilIdle()
+    }
+    let (failed, handler) = (RecordingHandler(), RecordingHandler())
+    backend.fails.store(true, ordering: .releasing)
+    // The action that waits is made ready in the transaction that fails.
+    let error = #expect(throws: DatabaseError.self) {
+      try Self.broker(second, failed, usesClosure: usesClosure)
+    }
+    #expect(error?.code == .storage)
+    backend.fails.store(false, ordering: .releasing)
+    #expect(try second.count(.parked) == 1)
+    _ = try Self.broker(second, handler, usesClosure: usesClosure)
+    if !isRunning { try await second.scheduler.start() }
+    await second.scheduler.waitUntilIdle()
+    let keys = handler.take()
+    // A queue that has received tasks since the start is not serial before the next start.
+    #expect((isRunning ? keys.sorted() : keys) == (isRunning ? ["next", "waits"] : ["waits", "next"]))
+    #expect(failed.take() == [])
+    #expect(try second.left() == [])
+    await second.scheduler.stop()
+    try await second.database.close()
+  }
+}
