@@ -8,7 +8,7 @@ import VarveTestSupport
 import VarveTesting
 
 /// Tests of brokers whose setup throws: it has no effect, and may be repeated.
-@Suite(.timeLimit(.minutes(5))) struct BrokerSetupTests {
+@Suite(.timeLimit(.minutes(10))) struct BrokerSetupTests {
   private struct Native: TaskPayload {
     static let kind = "native"
     var isParked: Bool

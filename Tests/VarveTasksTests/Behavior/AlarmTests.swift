@@ -9,7 +9,7 @@ import Varve
 @testable import VarveTesting
 
 /// Tests of the alarm of a scheduler, and of the timers of lines and schedules, of which there is one for each.
-@Suite(.timeLimit(.minutes(2))) struct AlarmTests {
+@Suite(.timeLimit(.minutes(10))) struct AlarmTests {
   private struct Broken: Error {}
 
   private static func timerCount(_ fixture: TaskFixture) -> Int {

@@ -12,7 +12,7 @@ import VarveTesting
 /// tasks is that of the stamps, which tasks receive at their commits.
 ///
 ///     VARVE_TEST_SCALE=20 ./tools/test --filter CommitOrderTests
-@Suite(.timeLimit(.minutes(5))) struct CommitOrderTests {
+@Suite(.timeLimit(.minutes(10))) struct CommitOrderTests {
   private static func fixture(isSerial: Bool) throws -> TaskFixture {
     try TaskFixture(rules: isSerial ? [.all: QueueRules(order: .serial())] : [:])
   }

@@ -8,7 +8,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of the scheduler's work after one of its commits has failed: nothing that belongs to the commit is left out.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct FailedCommitTests {
   /// A storage one of whose commits fails.
   private final class FailingBackend: ForwardingBackend, @unchecked Sendable {

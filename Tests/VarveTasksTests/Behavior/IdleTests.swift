@@ -8,7 +8,7 @@ import VarveTesting
 
 /// Tests of schedulers that have nothing to do: they set no alarm, make no commit and are not woken, however much time
 /// passes.
-@Suite(.timeLimit(.minutes(5))) struct IdleTests {
+@Suite(.timeLimit(.minutes(10))) struct IdleTests {
   private struct Other: TaskPayload { static let kind = "other" }
   private struct Broken: Error {}
 

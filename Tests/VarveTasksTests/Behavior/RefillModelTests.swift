@@ -9,14 +9,14 @@ import VarveTesting
 
 /// Tests of what lines and timers hold in memory and what is only on disk, against models of the disk, while commits
 /// come during reads.
-@Suite(.timeLimit(.minutes(5))) struct RefillModelTests {
+@Suite(.timeLimit(.minutes(10))) struct RefillModelTests {
   // MARK: - Lines
 
   private static func line() -> TaskLine {
     TaskLine(LineID(queue: 1), QueueFamily(1, "q", QueueRules(), isPaused: false, nil), isOnDisk: true)
   }
 
-  /// Returns a task in line whose place is determined by its priority, and then by its number.
+  /// Returns a task in line whose position is determined by its priority, and then by its number.
   private static func entry(_ number: Int, priority: UInt8 = 128) -> LineEntry {
     let position = TaskPosition(
       .line, queue: 1, priority: priority, sortKey: [], stamp: UInt64(number), ordinal: 0)

@@ -8,7 +8,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of `run(until:)`, which runs tasks within time that the operating system grants.
-@Suite(.timeLimit(.minutes(5))) struct RunUntilTests {
+@Suite(.timeLimit(.minutes(10))) struct RunUntilTests {
   /// Waits until the caller's Swift task is cancelled.
   private static func waitForCancellation() async {
     let isCancelled = AsyncFlag()

@@ -11,7 +11,7 @@ import VarveTesting
 /// The rules of a zone come from the system, and can't be changed by a test. So a zone whose rules have changed is
 /// represented by two zones that agree up to the change: Athens and Istanbul had the same time until the end of
 /// October 2016, when Turkey abolished winter time. A system with older rules continued with those of Athens.
-@Suite(.timeLimit(.minutes(5))) struct ScheduleZoneTests {
+@Suite(.timeLimit(.minutes(10))) struct ScheduleZoneTests {
   private static func date(_ text: String) throws -> Date {
     try #require(try? Date(text, strategy: .iso8601), "\(text) is not a date")
   }

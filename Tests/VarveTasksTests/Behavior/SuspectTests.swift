@@ -6,7 +6,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of a task that may have caused the death of a process, while other tasks run for long.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct SuspectTests {
   @Test func `20 a task that crashed keeps others from beginning for a minute, and runs when no other task runs`()
     async throws

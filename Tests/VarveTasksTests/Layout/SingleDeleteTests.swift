@@ -9,7 +9,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests that each row of a task is put once before it is removed, because it is removed by a single delete.
-@Suite(.timeLimit(.minutes(5))) struct SingleDeleteTests {
+@Suite(.timeLimit(.minutes(10))) struct SingleDeleteTests {
   private struct Broken: Error {}
 
   private static func waitForCancellation() async {
