@@ -28,7 +28,9 @@ public final class TaskQueueBroker: Sendable {
   /// Creates a broker and registers its handler with a scheduler. Its queues are the one that has the broker's name,
   /// and those whose names begin with that name and `-`.
   ///
-  /// A call that throws has no effect, and may be repeated; after `.outcomeUnknown`, when the database was opened again.
+  /// Call this before the scheduler starts: a queue that has received tasks since the start is not serial before the
+  /// next start. A call that throws has no effect, and may be repeated; after `.outcomeUnknown`, when the database was
+  /// opened again.
   ///
   /// Throws `TaskError.overlappingHandlers` if another handler receives actions of one of its queues,
   /// `TaskQueueError.overlappingBrokers` if a broker with a closure accepts one of them (see the form with a closure),

@@ -73,9 +73,9 @@ struct KeyedTimers<Key: Hashable> {
     while let first = heap.first, isObsolete(first) { heap.popFirst() }
   }
 
-  /// Subtracts `shift`, by which the wall clock was set forward, from the deadlines of dates.
-  mutating func moveWall(by shift: Duration) {
-    heap.moveWall(by: shift)
+  /// Sets the deadlines of dates again, because the wall clock was set.
+  mutating func resetDates(_ deadline: (Int64) -> Duration) {
+    heap.resetDates(deadline)
     dropObsolete()
   }
 

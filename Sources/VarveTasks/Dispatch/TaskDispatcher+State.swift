@@ -9,7 +9,7 @@ extension TaskDispatcher.State {
     if timers.isEmpty, timers.end == nil { return }
     let clock = host.clock
     let (now, wall) = (clock.continuousNow, WallTime.passed(clock.wallNow))
-    followWall(wall, now)
+    followWall(clock, wall, now)
     var late: [Duration] = []
     while let first = timers.first, first.deadline <= now, work.due.count < TaskWork.batchMaximum {
       guard var entry = timers.popFirst() else { break }
@@ -64,7 +64,7 @@ extension TaskDispatcher.State {
       guard let run = abandonable.removeValue(forKey: AttemptKey(id: id, epoch: epoch)) else { return }
       work.abandoned.append(run)
       release(run)
-    case .suspect: break
+    case .suspect: returnPostponed()
     }
   }
 
@@ -78,12 +78,13 @@ extension TaskDispatcher.State {
   }
 
   /// Moves the deadlines of dates if the wall clock was set since the last check.
-  private mutating func followWall(_ wall: Int64, _ now: Duration) {
+  private mutating func followWall(_ clock: any SchedulerClock, _ wall: Int64, _ now: Duration) {
     let offset = wall - now.milliseconds
     let shift = offset - wallOffset
     wallOffset = offset
     if abs(shift) <= 100 { return }
-    timers.moveWall(by: .milliseconds(shift))
+    let wallNow = clock.wallNow
+    timers.resetDates { now + max(.zero, WallTime.wait(from: wallNow, to: $0)) }
     // Rows on disk may be due before those in memory.
     if timers.end != nil, !isLoadingTimers { timers.forgetTasks() }
   }
@@ -130,14 +131,12 @@ extension TaskDispatcher.State {
 
   mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
     let maximum = claimMaximum(host)
-    var postponed: [TaskLine] = []
-    defer { for line in postponed { enqueue(line) } }
     while !hasSuspect, busyCount < maximum, let line = nextLine() {
       if line.family.isPaused { continue }
       switch take(from: line, &work, host) {
       case .over: enqueue(line)
       case .interrupted, .suspect: enqueueFirst(line)
-      case .postponed: postponed.append(line)
+      case .postponed: postponed.append(line.id)
       case .idle: wakeFamily(of: line)
       }
       if line.isIdle { remove(line) }
@@ -216,7 +215,7 @@ extension TaskDispatcher.State {
         continue
       }
       if entry.crashes > 0, busyCount > 0 {
-        isSuspectNext = isTimeOfSuspect(host)
+        isSuspectNext = keepsOthers(entry.id, host)
         return isSuspectNext ? .suspect : .postponed
       }
       if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return .idle }
@@ -227,24 +226,34 @@ extension TaskDispatcher.State {
       _ = line.popFirst()
       work.claims.append(run)
       count += 1
-      if entry.crashes > 0 { (hasSuspect, suspectSince) = (true, nil) }
+      if entry.crashes > 0 { (hasSuspect, suspect) = (true, nil) }
     }
     return .idle
   }
 
   /// The time for which no other task begins because one that may have caused the death of a process is next.
   ///
-  /// It is bounded because a handler may run for hours.
-  private static let suspectPatience = Duration.seconds(60)
+  /// It is bounded because a handler may run for hours. After it, others begin for as long, and so on.
+  private static let suspectSeconds: Int64 = 60
 
-  /// Returns whether the task that may have caused the death of a process keeps others from beginning.
-  private mutating func isTimeOfSuspect(_ host: TaskDispatcher.Host) -> Bool {
+  /// Returns whether a task that may have caused the death of a process keeps others from beginning now.
+  private mutating func keepsOthers(_ id: TaskID, _ host: TaskDispatcher.Host) -> Bool {
     let now = host.clock.continuousNow
-    if let since = suspectSince { return now - since < Self.suspectPatience }
-    suspectSince = now
-    timers.insert(
-      TaskTimers.Entry(deadline: now + Self.suspectPatience, wall: nil, suspending: nil, action: .suspect))
-    return true
+    if suspect?.id != id { suspect = (id, now, .zero) }
+    let since = suspect?.since ?? now
+    let round = (now - since).components.seconds / Self.suspectSeconds
+    let end = since + .seconds((round + 1) * Self.suspectSeconds)
+    if suspect?.timer != end {
+      suspect?.timer = end
+      timers.insert(TaskTimers.Entry(deadline: end, wall: nil, suspending: nil, action: .suspect))
+    }
+    return round % 2 == 0
+  }
+
+  /// Takes lines into account again whose next task may have caused the death of a process.
+  mutating func returnPostponed() {
+    for id in postponed { if let line = lines[id] { enqueueFirst(line) } }
+    postponed = []
   }
 
   private mutating func begin(
@@ -308,19 +317,20 @@ extension TaskDispatcher.State {
   /// Returns whether an attempt was begun by the host that runs tasks now.
   func isOfHost(_ run: TaskRun) -> Bool { host?.start == run.start }
 
-  /// Cancels the handler of a task. If the handler does not return in time, the attempt ends without it, unless nothing may overtake it
+  /// Requests that the handler of a task end, and returns its Swift task, which the caller cancels without the lock:
+  /// closures of the program run at that. If the handler does not return in time, the attempt ends without it, unless nothing may overtake it
   /// in its queue.
-  mutating func cancel(_ run: TaskRun) {
+  mutating func cancel(_ run: TaskRun) -> Task<Void, Never>? {
     let task = run.state.withLock { state in
       state.isCancelling = true
       return state.task
     }
-    task?.cancel()
-    guard let host, !run.rules.isSerial || run.rules.leavesHandlers else { return }
+    guard let host, !run.rules.isSerial || run.rules.leavesHandlers else { return task }
     timers.insert(
       TaskTimers.Entry(
         deadline: host.clock.continuousNow + host.abandonAfter, wall: nil,
         suspending: host.clock.suspendingNow + host.abandonAfter, action: .cancelOver(run.id, epoch: run.epoch)))
+    return task
   }
 
   /// Releases the worker of an attempt whose handler has returned or was abandoned.
@@ -334,6 +344,7 @@ extension TaskDispatcher.State {
     busyCount -= 1
     if wasStarted { startedCount -= 1 }
     if run.stored.progress.crashes > 0 { hasSuspect = false }
+    if busyCount == 0 { returnPostponed() }
     guard let line = lines[run.record.position.line] else { return }
     if wasStarted { line.countStart(-1) }
     // The next task of a serial queue starts when the end of this one is committed.

@@ -198,6 +198,7 @@ extension TaskDispatcher {
 
   /// Applies the effects of a commit beside the writer to lines and timers.
   func apply(_ changes: AsideDelta) {
+    var cancelled: [Task<Void, Never>] = []
     let (host, timersChanged) = state.withLock { state -> (Host?, Bool) in
       state.isCommitting = false
       if changes.isEmpty { return (nil, false) }
@@ -217,11 +218,12 @@ extension TaskDispatcher {
         state.insert(entry, line)
       }
       for key in changes.removedTimers { state.timers.removeTask(key) }
-      for run in changes.cancelling { state.cancel(run) }
+      cancelled = changes.cancelling.compactMap { state.cancel($0) }
       guard let host = state.host else { return (nil, false) }
       for timer in changes.timers { state.insert(timer, host) }
       return (state.wakingHost(), !changes.timers.isEmpty || !changes.cancelling.isEmpty)
     }
+    for task in cancelled { task.cancel() }
     host?.wake()
     if timersChanged { state.withLock { $0.host }?.timersChanged() }
   }
@@ -272,7 +274,8 @@ extension TaskDispatcher {
       // A dead task may be revived while children wait for it, so only a task that is done is removed.
       if isDone { state.parents.remove(run.id) }
       for timer in timers { state.timers.insert(timer) }
-      return state.wakingHost()
+      // A stop waits for the last attempt, also if its handler has not returned.
+      return state.wakingHost() ?? (state.running.isEmpty ? state.beginPumping() : nil)
     }
     host?.wake()
   }
@@ -286,6 +289,7 @@ extension TaskDispatcher {
         state.running[run.id] = nil
         state.busyCount -= 1
         if run.stored.progress.crashes > 0 { state.hasSuspect = false }
+        if state.busyCount == 0 { state.returnPostponed() }
         guard let line = state.lines[run.record.position.line] else { continue }
         line.countRun(-1)
         line.family.giveBack(line.id)

@@ -64,8 +64,11 @@ public final class TaskDispatcher: Sendable {
     var abandonable: [AttemptKey: TaskRun] = [:]
     /// Whether the next task is one that may have caused the death of a process.
     var isSuspectNext = false
-    /// The time on the continuous clock since which that task is next, or `nil` if none is.
-    var suspectSince: Duration?
+    /// The task of this kind that was next last, the time on the continuous clock since which it is, and that of its
+    /// timer, or `nil` if none is.
+    var suspect: (id: TaskID, since: Duration, timer: Duration)?
+    /// The lines whose next task is of this kind, and that others may overtake for a time.
+    var postponed: [LineID] = []
     var nextID: UInt64 = 1
     /// The id up to which ids may be assigned without a record on disk.
     var lastID: UInt64 = 0
@@ -270,7 +273,8 @@ public final class TaskDispatcher: Sendable {
       state.heldTimers = [:]
       state.abandonable = [:]
       state.hasSuspect = false
-      state.suspectSince = nil
+      state.suspect = nil
+      state.postponed = []
       state.missedTimers = []
       state.moreTimersMeanwhile = nil
       state.isLoadingTimers = false
@@ -292,18 +296,9 @@ public final class TaskDispatcher: Sendable {
   func use(_ handler: RegisteredHandler) {
     let host = state.withLock { state in
       // It may be among those that a start has set.
-      if state.handlers.addIfNew(handler) {
-        state.unhandled.remove(handler.kind)
-        if case .named(let name) = handler.selector {
-          guard let queue = state.names[name]?.number else { return Host?.none }
-          if state.families[queue]?.lineCount == 1, let line = state.lines[LineID(queue: queue)] {
-            state.lookAgain(line)
-          } else if state.families[queue] != nil {
-            for line in state.lines.values where line.id.queue == queue { state.lookAgain(line) }
-          }
-        } else {
-          for line in state.lines.values where handler.selector.contains(line.name) { state.lookAgain(line) }
-        }
+      // A line passes tasks only of kinds that are noted.
+      if state.handlers.addIfNew(handler), state.unhandled.remove(handler.kind) != nil {
+        for line in state.lines.values { state.lookAgain(line) }
       }
       return state.wakingHost()
     }
@@ -344,6 +339,7 @@ public final class TaskDispatcher: Sendable {
   var acknowledged: CommitVersion { state.withLock { $0.acknowledged } }
 
   func acknowledge(_ delta: TaskDelta, _ version: CommitVersion) {
+    var cancelled: [Task<Void, Never>] = []
     let (host, timersChanged, released) = state.withLock { state in
       let released = delta.releasesAll && state.areAllHeld ? state.host : nil
       if delta.releasesAll { state.areAllHeld = false }
@@ -376,10 +372,11 @@ public final class TaskDispatcher: Sendable {
           state.requests.append(TaskRequest(.cancelMissed, [id]))
           continue
         }
-        state.cancel(run)
+        if let task = state.cancel(run) { cancelled.append(task) }
       }
       return (state.wakingHost(), state.timers.first?.deadline != before, released)
     }
+    for task in cancelled { task.cancel() }
     host?.wake()
     released?.released()
     if timersChanged { state.withLock { $0.host }?.timersChanged() }
@@ -531,7 +528,7 @@ extension TaskDispatcher.State {
   }
 
   /// Whether the next timers of tasks are to be read from disk.
-  var needsTimers: Bool { timers.taskCount == 0 && timers.end != nil && !isLoadingTimers }
+  var needsTimers: Bool { timers.taskCount == 0 && timers.end != nil && !isLoadingTimers && !isStopping }
 
   /// Returns the host if no caller takes work, whether or not there is any. The caller must wake it.
   mutating func beginPumping() -> TaskDispatcher.Host? {
@@ -554,13 +551,13 @@ extension TaskDispatcher.State {
 
   /// Forgets the timers of attempts that have ended: those that are first, and all if there are many.
   mutating func dropEndedAttempts() {
-    let (running, abandonable, suspectSince) = (running, abandonable, suspectSince)
+    let (running, abandonable, timerOfSuspect) = (running, abandonable, suspect?.timer)
     timers.dropAttempts(beyond: 8 * (running.count + abandonable.count) + 256) { action in
       switch action {
       case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch):
         running[id]?.epoch != epoch
       case .abandon(let id, let epoch): abandonable[AttemptKey(id: id, epoch: epoch)] == nil
-      case .suspect: suspectSince == nil
+      case .suspect: timerOfSuspect == nil
       case .task, .line, .tokens, .schedule, .ageing: false
       }
     }

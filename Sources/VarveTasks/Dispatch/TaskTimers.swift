@@ -138,10 +138,10 @@ struct TaskTimers: ~Copyable {
 
   // MARK: -
 
-  /// Subtracts `shift`, by which the wall clock was set forward, from the deadlines of dates.
-  mutating func moveWall(by shift: Duration) {
-    tasks.moveWall(by: shift)
-    others.moveWall(by: shift)
+  /// Sets the deadlines of dates again, because the wall clock was set. `deadline` returns that of a date.
+  mutating func resetDates(_ deadline: (Int64) -> Duration) {
+    tasks.resetDates(deadline)
+    others.resetDates(deadline)
   }
 
   mutating func removeAll() {

@@ -54,9 +54,11 @@ struct TimerHeap {
     restore()
   }
 
-  /// Subtracts `shift`, by which the wall clock was set forward, from the deadlines of dates.
-  mutating func moveWall(by shift: Duration) {
-    for index in entries.indices where entries[index].wall != nil { entries[index].deadline -= shift }
+  /// Sets the deadlines of dates again, because the wall clock was set.
+  mutating func resetDates(_ deadline: (Int64) -> Duration) {
+    for index in entries.indices {
+      if let wall = entries[index].wall { entries[index].deadline = deadline(wall) }
+    }
     restore()
   }
 

@@ -221,4 +221,35 @@ import VarveTesting
     let task = try fixture.read { tx in try tx.task(id) }
     #expect(task?.progress.state == .ready && task?.progress.attempt == 0 && task?.errors == [])
   }
+
+  @Test func `a handler that is cancelled may use the scheduler at once, and other kinds stay known as unhandled`()
+    async throws
+  {
+    let fixture = try TaskFixture(workers: 2)
+    let (begun, ended) = (AsyncFlag(), AsyncFlag())
+    let scheduler = fixture.scheduler
+    try fixture.handle(on: "a") { _, _ in
+      begun.set()
+      await withTaskCancellationHandler {
+        await ended.wait()
+      } onCancel: {
+        // The closure runs in the transaction's thread, which must hold no lock of the scheduler.
+        if scheduler.blockedQueues.isEmpty { ended.set() }
+      }
+      throw CancellationError()
+    }
+    try await scheduler.start()
+    let id = try fixture.enqueue("cancelled") { $0.queue = "a" }
+    for queue: QueueName in ["b", "c"] { try fixture.enqueue("waits") { $0.queue = queue } }
+    await begun.wait()
+    #expect(try fixture.write { tx in try tx.cancel(.id(id)) } == 1)
+    await fixture.scheduler.waitUntilIdle()
+    #expect(scheduler.unhandledKinds == ["note"])
+    try fixture.handle(on: "b")
+    await fixture.scheduler.waitUntilIdle()
+    // A task in the queue "c" still waits for a handler.
+    #expect(scheduler.unhandledKinds == ["note"])
+    #expect(fixture.lines.take() == ["cancelled", "waits"])
+    await fixture.scheduler.stop()
+  }
 }

@@ -101,4 +101,18 @@ struct TimerTests {
     #expect(fixture.lines.take() == ["postponed"])
     await fixture.scheduler.stop()
   }
+
+  @Test func `a date is not late if it is enqueued after the clock was set back`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    try fixture.enqueue("first")
+    await fixture.scheduler.waitUntilIdle()
+    fixture.clock.setWall(fixture.clock.wallNow.addingTimeInterval(-3_600))
+    let date = fixture.clock.wallNow.addingTimeInterval(10)
+    try fixture.enqueue("date") { $0.start = .at(date) }
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+    #expect(fixture.lines.take() == ["first", "date"])
+    await fixture.scheduler.stop()
+  }
 }
