@@ -228,7 +228,7 @@ import VarveTesting
     let fixture = try TaskFixture(workers: 2)
     let (begun, ended) = (AsyncFlag(), AsyncFlag())
     let scheduler = fixture.scheduler
-    try fixture.handle(on: "a") { _, _ in
+    try fixture.handle(on: .named("a")) { _, _ in
       begun.set()
       await withTaskCancellationHandler {
         await ended.wait()
@@ -245,7 +245,7 @@ import VarveTesting
     #expect(try fixture.write { tx in try tx.cancel(.id(id)) } == 1)
     await fixture.scheduler.waitUntilIdle()
     #expect(scheduler.unhandledKinds == ["note"])
-    try fixture.handle(on: "b")
+    try fixture.handle(on: .named("b"))
     await fixture.scheduler.waitUntilIdle()
     // A task in the queue "c" still waits for a handler.
     #expect(scheduler.unhandledKinds == ["note"])
