@@ -63,7 +63,7 @@ public final class TaskQueueTransaction: ExtensionTransaction {
   private let definition: TaskQueueActions
   private let context: ExtensionContext<TaskQueueActions>
   private let tasks: Part
-  /// The closure to call when the storage has accepted the commit, or `nil` if there is none.
+  /// The closure to call when the storage has accepted the commit, or `nil` if nothing is to be called.
   private var atCommit: (() -> Void)?
 
   init(_ definition: TaskQueueActions, _ context: ExtensionContext<TaskQueueActions>) throws {

@@ -18,7 +18,7 @@
   /// | `task_wait_seconds`, from the enqueueing to the first attempt | timer | kind, queue |
   /// | `tasks_in_state` | gauge | queue, state |
   /// | `tasks_fenced_total`: attempts whose end was refused, because they had lost their task | counter | |
-  /// | `queue_head_age_seconds`: the age of the first waiting task, 0 if there is none | gauge | queue |
+  /// | `queue_head_age_seconds`: the age of the first waiting task, 0 if no task waits | gauge | queue |
   /// | `head_buffer_refill_skipped_keys`: `TaskSchedulerStatistics.refillSkippedCount` | gauge | |
   /// | `claim_seconds`, the duration of a commit in which attempts begin | timer | |
   /// | `timer_late_seconds`, the time by which a timer has fired late | timer | |
