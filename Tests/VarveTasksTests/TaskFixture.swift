@@ -1,7 +1,9 @@
 import Foundation
 import Logging
 import Synchronization
+import Testing
 import Varve
+import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks
@@ -13,6 +15,15 @@ struct Note: TaskPayload, Hashable {
 
   init(_ text: String) { self.text = text }
 }
+
+/// A task of another kind, for which a fixture has no handler.
+struct Other: TaskPayload { static let kind = "other" }
+
+/// The error of a handler that fails.
+struct Broken: Error {}
+
+/// The error of a transaction that is rolled back.
+struct Undo: Error {}
 
 /// A database, a scheduler with a clock that advances only on request, and a record of what its handlers did.
 final class TaskFixture: Sendable {
@@ -53,6 +64,21 @@ final class TaskFixture: Sendable {
     scheduler = try TaskScheduler(self.database, configuration: configuration, clock: clock, logger: logger)
   }
 
+  /// Opens a database over a storage.
+  convenience init(
+    over backend: any StorageBackend, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
+    kept: Set<TaskEvent.Kind>? = nil
+  ) throws {
+    let database = try Database.open(backend, path: "/tasks", definition: DatabaseDefinition { TaskStorage.handle })
+    try self.init(database, rules: rules, workers: workers, kept: kept)
+  }
+
+  /// Stops the scheduler, and closes the database.
+  func close() async throws {
+    await scheduler.stop()
+    try await database.close()
+  }
+
   /// Registers a handler that runs notes: each adds its text to the record, and ends with the result of `outcome`.
   func handle(
     on queues: QueueSelector = .all, lease: Duration? = nil,
@@ -74,10 +100,11 @@ final class TaskFixture: Sendable {
   func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try database.read(body) }
 
   /// Runs a transaction on a thread of its own. It may wait for handlers, which need the threads of Swift's pool.
-  func writeOnThread(_ body: @escaping @Sendable (WriteTransaction) throws -> Void) async throws {
-    try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-      Thread.detachNewThread { [self] in continuation.resume(with: Result { try write(body) }) }
-    }
+  @discardableResult
+  func writeOnThread<Result: Sendable>(
+    durability: StorageDurability? = nil, _ body: @escaping @Sendable (WriteTransaction) throws -> Result
+  ) async throws -> Result {
+    try await Threads.alone { [database] in try database.write(durability: durability, body) }
   }
 
   func backup(to path: String) throws { try database.backup(to: path) }
@@ -89,5 +116,109 @@ final class TaskFixture: Sendable {
     return try database.write { tx in try tx.enqueue(Note(text), options).id }
   }
 
+  // MARK: - What is stored
+
   func state(_ id: TaskID) throws -> TaskState? { try database.read { tx in try tx.task(id)?.progress.state } }
+
+  /// Returns the number of tasks of a queue that are in a state.
+  func count(_ state: TaskState, in queue: QueueName = "default") throws -> Int {
+    try database.read { tx in try tx.taskCount(in: queue, state) }
+  }
+
+  /// Returns the number of rows of tasks that have not ended.
+  func rowCount() throws -> Int { try database.read { tx in try tx.tasks.parts.live.count() } }
+
+  /// Returns the number of claims, which are among the rows of tasks that have not ended.
+  func claimCount() throws -> Int {
+    try database.read { tx in try tx.tasks.parts.live.count(StorageRange(prefix: TaskKeys.claimPrefix)) }
+  }
+
+  /// Returns the number of rows of `config` that begin with a byte.
+  func configCount(_ tag: UInt8) throws -> Int {
+    try database.read { tx in try tx.tasks.config.count(StorageRange(prefix: [tag])) }
+  }
+
+  /// Returns the progress of a handler as it is stored for other processes.
+  func storedProgress(_ id: TaskID) throws -> HandlerProgress? {
+    try database.read { tx in try tx.tasks.config.get(ConfigKeys.progress(id)).map { try HandlerProgress($0) } }
+  }
+
+  /// Expects that no rows are left of tasks that have not ended, and none of parents whose children are to be changed.
+  func expectNothingLeft(_ location: SourceLocation = #_sourceLocation) throws {
+    #expect(try rowCount() == 0, sourceLocation: location)
+    #expect(try configCount(ConfigKeys.pending) == 0, sourceLocation: location)
+  }
+
+  // MARK: - Waiting
+
+  /// Waits until a condition holds that other threads bring about.
+  func poll(_ condition: () throws -> Bool) async { await waitUntil(condition) }
+
+  /// The number of turns without work after which nothing is expected to happen any more. Few are needed: a Swift task
+  /// that can run has its turn soon.
+  private static let turnMaximum = 500_000
+
+  /// Waits until a condition holds that follows from what was done before. Returns false if it does not come about: the
+  /// scheduler has had no work for many turns.
+  ///
+  /// Unlike `waitUntilIdle`, it does not wake the scheduler. Handlers whose attempts have ended may still run.
+  func reaches(_ condition: () throws -> Bool) async -> Bool {
+    var turns = 0
+    while turns < Self.turnMaximum, !Task.isCancelled {
+      // The work is looked at before the condition, which may come about at its end.
+      turns = scheduler.dispatcher.workload.hasWork ? 0 : turns + 1
+      if (try? condition()) == true { return true }
+      sched_yield()
+      await Task.yield()
+    }
+    return false
+  }
+
+  // MARK: - Dispatching by hand
+
+  /// Attaches a host to the dispatcher, for a test that takes the work of the first start itself.
+  func attach(
+    workers: Int = 1, wake: @escaping @Sendable () -> Void = {}, timersChanged: @escaping @Sendable () -> Void = {}
+  ) {
+    let scheduler = scheduler
+    let host = TaskDispatcher.Host(
+      clock: clock, workers: workers, abandonAfter: .seconds(10), start: 1, rules: { scheduler.rules(of: $0) },
+      wake: wake, timersChanged: timersChanged, released: {})
+    #expect(scheduler.dispatcher.attach(host, scheduler.state.withLock { $0.handlers }))
+  }
+}
+
+extension [QueueSelector: QueueRules] {
+  /// Returns rules by which all queues are serial, or no rules.
+  static func all(isSerial: Bool) -> Self { isSerial ? [.all: QueueRules(order: .serial())] : [:] }
+}
+
+extension Database {
+  /// Claims tasks as a process that dies while their handlers run.
+  func claimAndDie(_ ids: [TaskID]) async throws {
+    try await commitAside { parts in
+      let parts = try TaskParts(parts)
+      var counts = TaskCounts()
+      for id in ids {
+        guard var running = try parts.record(id) else { continue }
+        try running.progress.apply(.claim)
+        _ = try TaskEdit.claim(running, start: 0, begun: 0).write(to: parts, &counts)
+      }
+    }
+  }
+}
+
+extension TaskContext {
+  /// Completes the task in a transaction that counts a key in the collection `effects`.
+  func complete(counting key: String) async throws {
+    try await complete { tx in
+      let before = try tx.object(Int.self, key: key, in: "effects") ?? 0
+      try tx.set(before + 1, key: key, in: "effects")
+    }
+  }
+}
+
+extension Date {
+  /// Creates a date from a text in the form of ISO 8601.
+  init(iso text: String) throws { self = try #require(try? Date(text, strategy: .iso8601), "\(text) is not a date") }
 }

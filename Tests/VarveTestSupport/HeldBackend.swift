@@ -10,7 +10,15 @@ public final class HeldBackend: ForwardingBackend, @unchecked Sendable {
   private let held: StorageDurability?
   /// Whether commits that pass the gate can't be made durable.
   public let fails = Atomic(false)
-  private let committed = Mutex<[StorageDurability]>([])
+  private let committed = Mutex<[Commit]>([])
+
+  /// A commit that was made.
+  public struct Commit: Sendable {
+    /// The durability of the commit.
+    public let durability: StorageDurability
+    /// The number of its entries.
+    public let entryCount: Int
+  }
 
   /// Creates a storage whose commits of the durability `held` wait at the gate; with `nil`, all commits wait.
   public init(_ base: any StorageBackend, _ gate: Gate, holding held: StorageDurability? = .power) {
@@ -19,8 +27,8 @@ public final class HeldBackend: ForwardingBackend, @unchecked Sendable {
     super.init(base)
   }
 
-  /// Returns the durabilities of the commits since the last call, in their order.
-  public func takeCommits() -> [StorageDurability] {
+  /// Returns the commits since the last call, in their order.
+  public func takeCommits() -> [Commit] {
     committed.withLock { committed in
       defer { committed = [] }
       return committed
@@ -52,8 +60,9 @@ public final class HeldBackend: ForwardingBackend, @unchecked Sendable {
   public override func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
+    let commit = Commit(durability: durability, entryCount: batch.count)
     let ticket = try super.commit(batch, check: check, durability: durability)
-    committed.withLock { $0.append(durability) }
+    committed.withLock { $0.append(commit) }
     let isHeld = held == nil || held == durability
     return Ticket(ticket: ticket, gate: isHeld ? gate : nil, backend: self)
   }

@@ -2,7 +2,7 @@ internal import Synchronization
 public import Varve
 
 /// A storage that records what is read from its families, and what is changed in them. Safe from any thread.
-public final class RecordingBackend: ForwardingBackend, @unchecked Sendable {
+public final class RecordingBackend: ObservedBackend, @unchecked Sendable {
   // Sendable: the records are guarded by a mutex.
 
   /// One call that has read a key, or some rows of a range.
@@ -62,17 +62,26 @@ public final class RecordingBackend: ForwardingBackend, @unchecked Sendable {
     return commits.sorted { $0.version < $1.version }
   }
 
-  fileprivate func note(_ read: Read) { state.withLock { $0.reads.append(read) } }
+  /// Records a read of each key.
+  public override func willRead(_ keys: [[UInt8]], in family: StorageFamily) {
+    let reads = keys.map { key in
+      Read(family: family, range: StorageRange(lower: key, upper: key + [0]), isOfRange: false, rowCount: 1)
+    }
+    state.withLock { $0.reads += reads }
+  }
 
-  /// Returns a snapshot whose reads are recorded.
-  public override func snapshot() throws -> any StorageSnapshot { RecordingSnapshot(try super.snapshot(), self) }
+  /// Records a read of rows.
+  public override func didRead(
+    _ page: StoragePage, of range: StorageRange, in family: StorageFamily, isReverse: Bool
+  ) {
+    let read = Read(family: family, range: range, isOfRange: true, rowCount: page.count)
+    state.withLock { $0.reads.append(read) }
+  }
 
   /// Commits to the wrapped storage, and records the changes.
   public override func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
-    var check = check
-    if let recorded = check?.snapshot as? RecordingSnapshot { check?.snapshot = recorded.base }
     let ticket = try super.commit(batch, check: check, durability: durability)
     var changes: [Change] = []
     batch.forEach { operation, family, key, value in
@@ -90,43 +99,5 @@ public final class RecordingBackend: ForwardingBackend, @unchecked Sendable {
   /// Returns the bytes of a number, big-endian.
   private static func bytes(_ number: UInt64) -> [UInt8] {
     stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> UInt64($0)) }
-  }
-}
-
-/// A snapshot whose reads are recorded.
-private final class RecordingSnapshot: StorageSnapshot {
-  let base: any StorageSnapshot
-  private let backend: RecordingBackend
-
-  init(_ base: any StorageSnapshot, _ backend: RecordingBackend) {
-    self.base = base
-    self.backend = backend
-  }
-
-  var version: CommitVersion { base.version }
-  func isOlder(than family: StorageFamily) -> Bool { base.isOlder(than: family) }
-
-  private func note(_ key: [UInt8], _ family: StorageFamily) {
-    let range = StorageRange(lower: key, upper: key + [0])
-    backend.note(RecordingBackend.Read(family: family, range: range, isOfRange: false, rowCount: 1))
-  }
-
-  func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
-    for key in keys { note(key, family) }
-    return try base.values(of: keys, in: family)
-  }
-
-  func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
-    note(key, family)
-    try base.visit(key, in: family, body)
-  }
-
-  func page(
-    _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
-  ) throws -> StoragePage {
-    let page = try base.page(
-      range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
-    backend.note(RecordingBackend.Read(family: family, range: range, isOfRange: true, rowCount: page.count))
-    return page
   }
 }
