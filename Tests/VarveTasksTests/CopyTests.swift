@@ -27,8 +27,7 @@ struct CopyTests {
   }
 
   private func close(_ fixture: TaskFixture) async throws {
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 
   @Test func `a backup starts no task and no schedule until they are released, and the original runs its own`()
@@ -55,7 +54,6 @@ struct CopyTests {
     #expect(try second.read { tx in try tx.taskCount(in: "default", .ready) } == 2)
 
     // A release that is rolled back releases no tasks.
-    struct Undo: Error {}
     #expect(throws: Undo.self) {
       try second.write { tx in
         #expect(try tx.releaseTasks())

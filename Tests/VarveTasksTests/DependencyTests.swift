@@ -23,8 +23,8 @@ struct DependencyTests {
   }
 
   private static func leavesNothing(_ fixture: TaskFixture) throws {
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
-    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x46])) } == 0)
+    #expect(try fixture.rowCount() == 0)
+    #expect(try fixture.configCount(0x46) == 0)
   }
 
   @Test func `4 and 6 the last task of a diamond runs after both tasks that it depends on`() async throws {
@@ -207,17 +207,16 @@ struct DependencyTests {
   func `complete within a transaction of the handler that is rolled back leaves the end to the outcome`(
     text: String
   ) async throws {
-    struct Stop: Error {}
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       let isLast = context.failures > 0
       for isGood in [false, isLast || note.text == "again"] {
         try? await fixture.database.perform {
           try await context.complete { tx in try tx.set(note.text, key: context.failures, in: "effects") }
-          if !isGood { throw Stop() }
+          if !isGood { throw Undo() }
         }
       }
-      if note.text == "throws", !isLast { throw Stop() }
+      if note.text == "throws", !isLast { throw Undo() }
       return .done
     }
     try await fixture.scheduler.start()
@@ -477,7 +476,6 @@ struct DependencyTests {
       }
     }
     try fixture.write { tx in try tx.pause("other") }
-    struct Broken: Error {}
     try fixture.write { tx in try? tx.enqueueGroup(Note("never")) { _ in throw Broken() } }
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()

@@ -43,7 +43,6 @@ struct EventTests {
   }
 
   @Test func `a kind without a handler is reported once for each start and registration`() async throws {
-    struct Other: TaskPayload { static let kind = "other" }
     let fixture = try TaskFixture(kept: [.unhandled])
     try fixture.handle()
     func reported() throws -> [TaskEvent] {

@@ -38,8 +38,7 @@ import VarveTesting
   }
 
   private func close(_ fixture: TaskFixture) async throws {
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 
   private func files(_ directory: String) -> [String] {
@@ -71,7 +70,7 @@ import VarveTesting
     await fixture.poll { fixture.lines.count == 1 }
     #expect(fixture.lines.take() == ["sent"])
     // No record of a file is left.
-    await fixture.poll { try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x49])) } == 0 }
+    await fixture.poll { try fixture.configCount(0x49) == 0 }
     try await close(fixture)
     fixture = try self.fixture()
     try await fixture.scheduler.start()
@@ -215,7 +214,6 @@ import VarveTesting
   }
 
   @Test func `send writes no file if its closure throws or adds no command`() throws {
-    struct Broken: Error {}
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     #expect(throws: Broken.self) {
       try inbox.send { batch in

@@ -270,7 +270,6 @@ struct LimitTests {
     let (first, second) = (try fixture.enqueue("first"), try fixture.enqueue("second"))
     let third = try fixture.enqueue("third")
     let kept = try fixture.enqueue("kept") { $0.start = .parked() }
-    struct Other: TaskPayload { static let kind = "other" }
     #expect(throws: TaskError.self) { try fixture.write { tx in try tx.edit(first, payload: Other()) } }
     try fixture.write { tx in
       try tx.edit(first, payload: Note("changed"))

@@ -4,7 +4,7 @@ import VarveTestSupport
 
 /// A transaction that stays open on a thread of its own until it is to end.
 final class OpenTransaction: Sendable {
-  private let mayEnd = DispatchSemaphore(value: 0)
+  private let mayEnd: DispatchSemaphore
   private let end: Task<Void, any Error>
 
   /// Begins a transaction, which is rolled back at its end if `isUndone`. Returns when `body` has run.
@@ -12,7 +12,8 @@ final class OpenTransaction: Sendable {
     _ fixture: TaskFixture, isConcurrent: Bool = false, isUndone: Bool = false,
     _ body: @escaping @Sendable (WriteTransaction) throws -> Void
   ) async {
-    let (begun, mayEnd) = (AsyncFlag(), mayEnd)
+    let (begun, mayEnd) = (AsyncFlag(), DispatchSemaphore(value: 0))
+    self.mayEnd = mayEnd
     let run: @Sendable (WriteTransaction) throws -> Void = { tx in
       try body(tx)
       begun.set()
@@ -25,7 +26,7 @@ final class OpenTransaction: Sendable {
     end = Task {
       defer { begun.set() }
       try await Threads.alone {
-        if isConcurrent { try database.writeConcurrently(run) } else { try database.write(run) }
+        try isConcurrent ? database.writeConcurrently(run) : database.write(run)
       }
     }
     await begun.wait()

@@ -203,13 +203,12 @@ struct RecoveryTests {
     try await again.scheduler.start()
     await again.scheduler.waitUntilIdle()
     #expect(try again.state(id) == nil)
-    #expect(try again.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try again.rowCount() == 0)
     await again.scheduler.stop()
   }
 
   @Test func `the last checkpoint of a task survives failures, and is removed with the task`() async throws {
     let fixture = try TaskFixture()
-    struct Broken: Error {}
     try fixture.handle { _, context in
       let done = try context.restored(Int.self) ?? 0
       #expect(done == (context.attempt - 1) * 2)
@@ -224,7 +223,7 @@ struct RecoveryTests {
     try fixture.enqueue("steps")
     for _ in 0..<3 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
     #expect(fixture.lines.take().count == 3)
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     await fixture.scheduler.stop()
   }
 
@@ -280,10 +279,9 @@ struct RecoveryTests {
   @Test func `a task that an open transaction has cancelled is not claimed, until a rollback restores it`() async throws
   {
     for isSerial in [false, true] {
-      let fixture = try TaskFixture(rules: [.all: isSerial ? QueueRules(order: .serial()) : QueueRules()], workers: 4)
+      let fixture = try TaskFixture(rules: .all(isSerial: isSerial), workers: 4)
       try fixture.handle()
       let ids = try (0..<3).map { try fixture.enqueue("\($0)") }
-      struct Stop: Error {}
       let (held, gate) = (AsyncFlag(), DispatchSemaphore(value: 0))
       let ended = AsyncFlag()
       Thread.detachNewThread {
@@ -291,7 +289,7 @@ struct RecoveryTests {
           try tx.cancel(.id(ids[0]))
           held.set()
           gate.wait()
-          throw Stop()
+          throw Undo()
         }
         ended.set()
       }
@@ -315,7 +313,6 @@ struct RecoveryTests {
       try fixture.handle()
       let id = try fixture.enqueue("later") { $0.start = .after(.seconds(5)) }
       try await fixture.scheduler.start()
-      struct Stop: Error {}
       let (held, gate, ended) = (AsyncFlag(), DispatchSemaphore(value: 0), AsyncFlag())
       let isCommitted = Flag()
       Thread.detachNewThread {
@@ -323,7 +320,7 @@ struct RecoveryTests {
           try tx.cancel(.id(id))
           held.set()
           gate.wait()
-          if isKept { throw Stop() }
+          if isKept { throw Undo() }
         }
         if result != nil { isCommitted.set() }
         ended.set()

@@ -141,7 +141,7 @@ struct RequestTests {
       for state in TaskState.allCases {
         #expect(try fixture.read { tx in try tx.taskCount(in: "default", state) } == 0, "\(state), round \(round)")
       }
-      #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+      #expect(try fixture.rowCount() == 0)
     }
     await fixture.scheduler.stop()
   }
@@ -233,7 +233,7 @@ struct RequestTests {
   func `18 a task that a transaction cancels while its attempt ends has no further attempt and leaves no row`(
     end: AttemptEnd, isSerial: Bool
   ) async throws {
-    let fixture = try TaskFixture(rules: isSerial ? [.all: QueueRules(order: .serial())] : [:])
+    let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
     let flag = AsyncFlag()
     try fixture.handle { _, _ in
       await flag.wait()
@@ -252,7 +252,7 @@ struct RequestTests {
       while try tx.tasks.dispatcher.run(id) != nil { sched_yield() }
     }
     await fixture.scheduler.waitUntilIdle()
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
     await fixture.scheduler.stop()
   }
@@ -335,7 +335,7 @@ struct RequestTests {
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["b"])
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     await fixture.scheduler.stop()
   }
 

@@ -22,26 +22,24 @@ struct SchedulerTests {
     #expect(fixture.lines.take() == ["one"])
     #expect(try fixture.state(id) == nil)
     #expect(try fixture.read { tx in try tx.taskCount(in: "default", .ready) } == 0)
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 
   @Test func `a task enqueued in a transaction or savepoint that is rolled back never runs`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
-    struct Stop: Error {}
-    #expect(throws: Stop.self) {
+    #expect(throws: Undo.self) {
       try fixture.write { tx in
         try tx.enqueue(Note("never"))
-        throw Stop()
+        throw Undo()
       }
     }
     try fixture.write { tx in
       try tx.enqueue(Note("first"))
       try? tx.savepoint {
         try tx.enqueue(Note("undone"))
-        throw Stop()
+        throw Undo()
       }
       try tx.enqueue(Note("second"))
     }
@@ -92,7 +90,6 @@ struct SchedulerTests {
 
   @Test func `11 a task that fails waits, lets others pass, and keeps its position`() async throws {
     let fixture = try TaskFixture()
-    struct Broken: Error {}
     try fixture.handle { note, context in
       if note.text == "fails", context.attempt == 1 { throw Broken() }
       return .done
@@ -112,7 +109,6 @@ struct SchedulerTests {
 
   @Test func `11 a serial queue waits for the task that failed`() async throws {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())], workers: 8)
-    struct Broken: Error {}
     try fixture.handle { note, context in
       if note.text == "fails", context.attempt < 3 { throw Broken() }
       return .done
@@ -141,7 +137,6 @@ struct SchedulerTests {
 
   @Test func `15 a task without an attempt left is dead, and blocks a serial queue until it is revived`() async throws {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())])
-    struct Broken: Error {}
     let isMended = Flag()
     try fixture.handle { note, _ in
       if note.text == "fails", !isMended.isSet { throw Broken() }
@@ -282,7 +277,6 @@ struct SchedulerTests {
 
   @Test func `23 a revived task that died as the head of its serial queue runs after the current head`() async throws {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial(onDead: .skip))])
-    struct Broken: Error {}
     try fixture.handle { note, context in
       if note.text == "old", context.attempt == 2 { return .discard("no") }
       if context.failures == 0 { throw Broken() }
@@ -324,7 +318,6 @@ struct SchedulerTests {
 
   @Test func `10 the writes of complete and the end of the task are committed together`() async throws {
     let fixture = try TaskFixture()
-    struct Broken: Error {}
     try fixture.handle { note, context in
       do {
         try await context.complete { tx in
@@ -346,7 +339,6 @@ struct SchedulerTests {
   }
 
   @Test func `tasks without a handler wait until one is registered, and other tasks pass them`() async throws {
-    struct Other: TaskPayload { static let kind = "other" }
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()

@@ -63,7 +63,6 @@ struct TaskCrashTests {
     try fixture.scheduler.schedule("minutes", "* * * * *", rules: ScheduleRules(missed: .all(max: 1_000))) { slot in
       Slot(minute: Int(slot.date.timeIntervalSince1970) / 60)
     }
-    struct Broken: Error {}
     try fixture.handle { note, context in
       let number = Int(note.text) ?? 0
       if number % 5 == 1, context.failures == 0 { throw Broken() }

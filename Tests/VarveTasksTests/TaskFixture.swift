@@ -145,8 +145,9 @@ final class TaskFixture: Sendable {
 
   /// Expects that no rows are left of tasks that have not ended, and none of parents whose children are to be changed.
   func expectNothingLeft(_ location: SourceLocation = #_sourceLocation) throws {
-    #expect(try rowCount() == 0, sourceLocation: location)
-    #expect(try configCount(ConfigKeys.pending) == 0, sourceLocation: location)
+    let (rows, parents) = (try rowCount(), try configCount(ConfigKeys.pending))
+    #expect(rows == 0, sourceLocation: location)
+    #expect(parents == 0, sourceLocation: location)
   }
 
   // MARK: - Waiting

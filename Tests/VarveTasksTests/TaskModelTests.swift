@@ -87,7 +87,6 @@ final class TaskModelRun {
   ]
 
   struct Difference: Error, CustomStringConvertible { let description: String }
-  private struct Undo: Error {}
 
   init(seed: UInt64) throws {
     random = SeededRandom(seed: seed)
@@ -123,7 +122,6 @@ final class TaskModelRun {
 
   private static func runHandler(_ note: Note, _ context: TaskContext, _ gate: HandlerGate) async throws -> TaskOutcome
   {
-    struct Broken: Error {}
     let passage = await gate.pass(context.id)
     // A handler whose task is cancelled ends as it would have done.
     if passage == .died || passage == .cancelled && !context.isCancelled { throw CancellationError() }
@@ -168,8 +166,7 @@ final class TaskModelRun {
       // steps.
       if isReopened || number % 8 == 7 || number == count - 1 { try compareStates() }
     }
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 
   func note(_ step: TaskModelTests.Step, _ text: String) {

@@ -142,7 +142,6 @@ struct TestingTests {
   }
 
   @Test func `perform runs a handler without a scheduler, and returns its outcome or throws its error`() async throws {
-    struct Broken: Error {}
     let database = try await Self.database()
     let done = try await database.perform(Charge(account: "a"), attempt: 3) { charge, context in
       #expect(charge == Charge(account: "a") && context.kind == "charge" && context.attempt == 3)

@@ -35,8 +35,8 @@ struct UniqueTests {
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["e"])
     // No record of a key is left.
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
-    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x55])) } == 0)
+    #expect(try fixture.rowCount() == 0)
+    #expect(try fixture.configCount(0x55) == 0)
     await fixture.scheduler.stop()
   }
 
@@ -72,7 +72,6 @@ struct UniqueTests {
 
   @Test func `two tasks with one unique key conflict within a transaction, and a rollback releases the key`() throws {
     let fixture = try TaskFixture()
-    struct Undo: Error {}
     try? fixture.write { tx in
       let first = try tx.enqueue(Note("a"), Self.options(.skip))
       #expect(try tx.enqueue(Note("b"), Self.options(.skip)) == .duplicate(of: first.id))
@@ -181,8 +180,8 @@ struct UniqueTests {
     try fixture.write { tx in try tx.resume("default") }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["1", "3"])
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
-    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x46])) } == 0)
+    #expect(try fixture.rowCount() == 0)
+    #expect(try fixture.configCount(0x46) == 0)
     await fixture.scheduler.stop()
   }
 
@@ -221,7 +220,7 @@ struct UniqueTests {
     #expect(fixture.lines.take() == (isPostponed ? [] : ["4"]))
     await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
     #expect(fixture.lines.take() == (isPostponed ? ["4"] : []))
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     await fixture.scheduler.stop()
   }
 
@@ -260,8 +259,8 @@ struct UniqueTests {
     await fixture.scheduler.advance(fixture.clock, by: .seconds(1_000))
     await fixture.scheduler.waitUntilIdle()
     try await fixture.scheduler.prune()
-    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x56])) } == 0)
-    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x55])) } == 1)
+    #expect(try fixture.configCount(0x56) == 0)
+    #expect(try fixture.configCount(0x55) == 1)
     await fixture.scheduler.stop()
   }
 

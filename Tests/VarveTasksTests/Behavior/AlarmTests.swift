@@ -10,8 +10,6 @@ import Varve
 
 /// Tests of the alarm of a scheduler, and of the timers of lines and schedules, of which there is one for each.
 @Suite(.timeLimit(.minutes(10))) struct AlarmTests {
-  private struct Broken: Error {}
-
   private static func timerCount(_ fixture: TaskFixture) -> Int {
     fixture.scheduler.dispatcher.state.withLock { $0.timers.count }
   }

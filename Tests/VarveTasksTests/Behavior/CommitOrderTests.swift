@@ -14,7 +14,7 @@ import VarveTesting
 ///     VARVE_TEST_SCALE=20 ./tools/test --filter CommitOrderTests
 @Suite(.timeLimit(.minutes(10))) struct CommitOrderTests {
   private static func fixture(isSerial: Bool) throws -> TaskFixture {
-    try TaskFixture(rules: isSerial ? [.all: QueueRules(order: .serial())] : [:])
+    try TaskFixture(rules: .all(isSerial: isSerial))
   }
 
   /// Runs a concurrent transaction on a thread of its own, where it may wait.
@@ -71,7 +71,7 @@ import VarveTesting
     // The transaction has run once, so the task that ran last has the smaller id.
     let first = ids.withLock { $0 }
     #expect(first.count == 1 && first.allSatisfy { $0 < second })
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     await fixture.scheduler.stop()
   }
 
@@ -129,7 +129,7 @@ import VarveTesting
     try fixture.write { tx in try tx.resume("default") }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == order.flatMap { number in (0..<3).map { "\(number) \($0)" } })
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     await fixture.scheduler.stop()
   }
 
@@ -196,7 +196,7 @@ import VarveTesting
       #expect(found.count == counts.joined().reduce(0, +), "seed \(seed)")
       let isOrdered = zip(found, found.dropFirst()).allSatisfy { $0 < $1 }
       #expect(isOrdered, "seed \(seed)")
-      #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0, "seed \(seed)")
+      #expect(try fixture.rowCount() == 0, "seed \(seed)")
       await fixture.scheduler.stop()
     }
   }

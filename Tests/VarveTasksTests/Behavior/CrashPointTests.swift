@@ -81,12 +81,11 @@ import VarveTesting
   }
 
   private static func close(_ fixture: TaskFixture) async throws {
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 
   private static func rowCount(_ fixture: TaskFixture) throws -> Int {
-    try fixture.read { tx in try tx.tasks.parts.live.count() }
+    try fixture.rowCount()
   }
 
   private static func claimCount(_ fixture: TaskFixture) throws -> Int {
@@ -460,7 +459,7 @@ import VarveTesting
       let expected = ids.first.map { EnqueueResult.duplicate(of: $0) } ?? .inserted(result.id)
       #expect(result == expected, "\(image)")
       #expect(try await Self.run(next) == [ids.isEmpty ? "b 1 0" : "a 1 0"], "\(image)")
-      #expect(try next.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x55])) } == 0, "\(image)")
+      #expect(try next.configCount(0x55) == 0, "\(image)")
     }
     #expect(outcomes == [0, 1])
     try await Self.end(first)

@@ -71,8 +71,7 @@ import VarveTesting
     func close() async throws {
       mayEnd.set()
       try await follower.close()
-      await fixture.scheduler.stop()
-      try await fixture.database.close()
+      try await fixture.close()
     }
   }
 

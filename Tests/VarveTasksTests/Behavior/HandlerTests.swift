@@ -78,8 +78,6 @@ import VarveTesting
 
   // MARK: - Late registration
 
-  private struct Other: TaskPayload { static let kind = "other" }
-
   @Test func `the head of a serial queue waits for its handler, and no task passes it until one is registered`()
     async throws
   {

@@ -24,9 +24,6 @@ import VarveTesting
     }
   }
 
-  private struct Undo: Error {}
-  private struct Broken: Error {}
-
   /// A transaction that stays open on a thread of its own until it is to end.
   private struct OpenTransaction {
     private let fixture: TaskFixture
@@ -63,7 +60,7 @@ import VarveTesting
     change: Change, isUndone: Bool
   ) async throws {
     for isSerial in [false, true] {
-      let fixture = try TaskFixture(rules: isSerial ? [.all: QueueRules(order: .serial())] : [:])
+      let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
       let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
       try fixture.handle { note, _ in
         if note.text == "runs" {
@@ -99,7 +96,7 @@ import VarveTesting
       #expect(fixture.lines.take() == expected, "\(change), serial: \(isSerial)")
       await fixture.scheduler.advance(fixture.clock, by: .seconds(60))
       #expect(fixture.lines.take() == (change == .start && !isUndone ? ["changed"] : []))
-      #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+      #expect(try fixture.rowCount() == 0)
       await fixture.scheduler.stop()
     }
   }
@@ -124,7 +121,7 @@ import VarveTesting
   ) async throws {
     for isDue in [false, true] {
       let isHead = wait == .attemptOfHead || wait == .callAtHead
-      let fixture = try TaskFixture(rules: isHead ? [.all: QueueRules(order: .serial())] : [:], workers: 4)
+      let fixture = try TaskFixture(rules: .all(isSerial: isHead), workers: 4)
       try fixture.handle { note, context in
         if note.text != "woken" || context.failures > 0 { return .done }
         switch wait {
@@ -165,7 +162,7 @@ import VarveTesting
       }
       await fixture.scheduler.advance(fixture.clock, by: .seconds(20))
       #expect(fixture.lines.take() == [])
-      #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+      #expect(try fixture.rowCount() == 0)
       await fixture.scheduler.stop()
     }
   }

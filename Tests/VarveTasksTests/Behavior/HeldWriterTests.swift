@@ -85,7 +85,6 @@ import VarveTesting
   }
 
   @Test func `9 to 16 attempts end in each way, and the next ones begin, while the writer is held`() async throws {
-    struct Broken: Error {}
     let fixture = try TaskFixture(workers: 8)
     let begun = Mutex(0)
     let (mayEnd, isCancelled) = (AsyncFlag(), AsyncFlag())

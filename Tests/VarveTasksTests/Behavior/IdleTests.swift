@@ -9,9 +9,6 @@ import VarveTesting
 /// Tests of schedulers that have nothing to do: they set no alarm, make no commit and are not woken, however much time
 /// passes.
 @Suite(.timeLimit(.minutes(10))) struct IdleTests {
-  private struct Other: TaskPayload { static let kind = "other" }
-  private struct Broken: Error {}
-
   /// The reason why a scheduler has nothing to do.
   enum Reason: String, CaseIterable, Sendable {
     /// The database never had a task.

@@ -124,8 +124,6 @@ import VarveTesting
     try database.write { tx in try tx.enqueue(Note(text)).id }
   }
 
-  private struct Broken: Error {}
-
   private func start(
     _ scheduler: TaskScheduler,
     _ handle: @escaping @Sendable (Note, TaskContext) async throws -> TaskOutcome = { _, _ in .done }
@@ -163,7 +161,6 @@ import VarveTesting
     case .held: return try await openCopy()
     case .setBack: return try await setBack()
     case .unhandled:
-      struct Other: TaskPayload { static let kind = "other" }
       let scheduler = try scheduler(Self.memory())
       let id = try await scheduler.database.write { tx in try tx.enqueue(Other()).id }
       try await start(scheduler)

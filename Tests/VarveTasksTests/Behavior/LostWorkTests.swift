@@ -4,7 +4,6 @@ import FutexLocks
 import Synchronization
 import Testing
 import Varve
-import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
@@ -14,7 +13,7 @@ import VarveTesting
 /// fail: no task is forgotten until the next start.
 @Suite(.timeLimit(.minutes(10))) struct LostWorkTests {
   /// A storage whose reads of ranges of tasks wait at a gate after they have read.
-  private final class HeldReadBackend: ForwardingBackend, @unchecked Sendable {
+  private final class HeldReadBackend: ObservedBackend, @unchecked Sendable {
     // Sendable: it has only state that is safe from any thread.
     let gate = Gate()
     /// The first byte of the ranges whose reads wait.
@@ -22,57 +21,12 @@ import VarveTesting
 
     init(_ kind: TaskPosition.Kind) throws {
       tag = kind.rawValue
-      super.init(try EngineBackend(try Engine.open(at: "/held", environment: .inMemory())))
+      super.init(try EngineBackend.inMemory())
     }
 
-    override func snapshot() throws -> any StorageSnapshot { HeldSnapshot(try super.snapshot(), self) }
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      var check = check
-      if let own = check?.snapshot as? HeldSnapshot { check?.snapshot = own.snapshot }
-      return try super.commit(batch, check: check, durability: durability)
+    override func didRead(_ page: StoragePage, of range: StorageRange, in family: StorageFamily, isReverse: Bool) {
+      if range.lower.first == tag { gate.pass() }
     }
-  }
-
-  private final class HeldSnapshot: StorageSnapshot {
-    let snapshot: any StorageSnapshot
-    private let backend: HeldReadBackend
-
-    init(_ snapshot: any StorageSnapshot, _ backend: HeldReadBackend) {
-      self.snapshot = snapshot
-      self.backend = backend
-    }
-
-    var version: CommitVersion { snapshot.version }
-    func isOlder(than family: StorageFamily) -> Bool { snapshot.isOlder(than: family) }
-
-    func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
-      try snapshot.values(of: keys, in: family)
-    }
-
-    func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
-      try snapshot.visit(key, in: family, body)
-    }
-
-    func page(
-      _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
-    ) throws -> StoragePage {
-      let page = try snapshot.page(
-        range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
-      if range.lower.first == backend.tag { backend.gate.pass() }
-      return page
-    }
-  }
-
-  private static func fixture(_ backend: any StorageBackend, workers: Int = 1, isSerial: Bool = false) async throws
-    -> TaskFixture
-  {
-    let database = try await Database.open(
-      backend, path: "/lost", definition: DatabaseDefinition { TaskStorage.handle })
-    return try TaskFixture(
-      database, rules: isSerial ? [.all: QueueRules(order: .serial())] : [:], workers: workers)
   }
 
   private static func enqueue(
@@ -88,7 +42,7 @@ import VarveTesting
   /// Nothing but its own alarm wakes the scheduler.
   private static func pass(_ seconds: Int, _ fixture: TaskFixture, runs count: Int, _ text: String) async {
     fixture.clock.advance(by: .seconds(seconds))
-    await fixture.poll { fixture.lines.count >= count }
+    _ = await fixture.reaches { fixture.lines.count >= count }
     let lines = fixture.lines.take()
     #expect(lines.count == count && lines.allSatisfy { $0 == text }, "\(count) tasks \(text)")
   }
@@ -103,7 +57,7 @@ import VarveTesting
     meanwhile: Meanwhile, isSerial: Bool
   ) async throws {
     let backend = try HeldReadBackend(.line)
-    let fixture = try await Self.fixture(backend, isSerial: isSerial)
+    let fixture = try TaskFixture(over: backend, rules: .all(isSerial: isSerial))
     try fixture.handle()
     let old = try fixture.write { tx in
       try tx.pause("default")
@@ -132,8 +86,7 @@ import VarveTesting
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == expected)
     #expect(try fixture.read { tx in try tx.taskCount(in: "default", .ready) } == 0)
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 
   // MARK: - Timers
@@ -141,7 +94,7 @@ import VarveTesting
   @Test(arguments: [1, 3])
   func `more timers than are held, which come while later rows of timers are read, all fire`(hours: Int) async throws {
     let backend = try HeldReadBackend(.timed)
-    let fixture = try await Self.fixture(backend, workers: 8)
+    let fixture = try TaskFixture(over: backend, workers: 8)
     try fixture.handle()
     try await fixture.scheduler.start()
     try fixture.write { tx in
@@ -164,9 +117,8 @@ import VarveTesting
       await Self.pass(3_600, fixture, runs: 5_000, "meanwhile")
     }
     await fixture.scheduler.waitUntilIdle()
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    #expect(try fixture.rowCount() == 0)
+    try await fixture.close()
   }
 
   @Test func `a task that waits for a date does not delay those of a large transaction that are due before it`()
@@ -227,64 +179,21 @@ import VarveTesting
   // MARK: - Reads that fail
 
   /// A storage one of whose reads of the row of a task in line fails.
-  private final class FailingReadBackend: ForwardingBackend, @unchecked Sendable {
+  private final class FailingReadBackend: ObservedBackend, @unchecked Sendable {
     // Sendable: it has only atomic state.
     /// Whether the next read fails.
     let fails = Atomic(false)
 
-    override func snapshot() throws -> any StorageSnapshot { FailingSnapshot(try super.snapshot(), self) }
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      var check = check
-      if let own = check?.snapshot as? FailingSnapshot { check?.snapshot = own.snapshot }
-      return try super.commit(batch, check: check, durability: durability)
-    }
-
-    func read(_ keys: [[UInt8]]) throws {
+    override func willRead(_ keys: [[UInt8]], in family: StorageFamily) throws {
       guard keys.contains(where: { $0.first == TaskPosition.Kind.line.rawValue }) else { return }
-      if fails.exchange(false, ordering: .acquiringAndReleasing) {
-        throw DatabaseError(.storage, "the disk does not answer")
-      }
-    }
-  }
-
-  private final class FailingSnapshot: StorageSnapshot {
-    let snapshot: any StorageSnapshot
-    private let backend: FailingReadBackend
-
-    init(_ snapshot: any StorageSnapshot, _ backend: FailingReadBackend) {
-      self.snapshot = snapshot
-      self.backend = backend
-    }
-
-    var version: CommitVersion { snapshot.version }
-    func isOlder(than family: StorageFamily) -> Bool { snapshot.isOlder(than: family) }
-
-    func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
-      try backend.read(keys)
-      return try snapshot.values(of: keys, in: family)
-    }
-
-    func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
-      try backend.read([key])
-      try snapshot.visit(key, in: family, body)
-    }
-
-    func page(
-      _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
-    ) throws -> StoragePage {
-      try snapshot.page(
-        range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
+      if fails.exchange(false, ordering: .acquiringAndReleasing) { throw FailingBackend.error }
     }
   }
 
   @Test(arguments: [false, true])
   func `a large task that comes first runs although it could not be read at first`(isSerial: Bool) async throws {
-    let base = try EngineBackend(try Engine.open(at: "/failing", environment: .inMemory()))
-    let backend = FailingReadBackend(base)
-    let fixture = try await Self.fixture(backend, isSerial: isSerial)
+    let backend = FailingReadBackend(try EngineBackend.inMemory())
+    let fixture = try TaskFixture(over: backend, rules: .all(isSerial: isSerial))
     try fixture.handle()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
@@ -304,36 +213,22 @@ import VarveTesting
     }
     #expect(fixture.lines.take() == [large, "next"])
     await fixture.scheduler.waitUntilIdle()
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    #expect(try fixture.rowCount() == 0)
+    try await fixture.close()
   }
 
   // MARK: - Commits that fail
 
   /// A storage whose transactions wait at a gate before they begin, except those that a test lets pass.
-  ///
-  /// One of its commits fails.
-  private final class FailingCommitBackend: ForwardingBackend, @unchecked Sendable {
+  private final class HeldTransactionBackend: ForwardingBackend, @unchecked Sendable {
     // Sendable: it has only state that is safe from any thread.
     /// Whether the caller's transactions begin although the gate is shut.
     @TaskLocal static var passes: Bool = false
     let gate = Gate()
-    /// Whether the next commit fails.
-    let fails = Atomic(false)
 
     override func snapshot() throws -> any StorageSnapshot {
       if !Self.passes { gate.pass() }
       return try super.snapshot()
-    }
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      if fails.exchange(false, ordering: .acquiringAndReleasing) {
-        throw DatabaseError(.storage, "the disk does not answer")
-      }
-      return try super.commit(batch, check: check, durability: durability)
     }
   }
 
@@ -341,16 +236,16 @@ import VarveTesting
   private static func writeAlone<Result>(
     _ fixture: TaskFixture, _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {
-    try FailingCommitBackend.$passes.withValue(true) { try fixture.write(body) }
+    try HeldTransactionBackend.$passes.withValue(true) { try fixture.write(body) }
   }
 
   @Test(arguments: [false, true])
   func `17 a task that a transaction cancels while the commit that begins it fails is cancelled, and does not run`(
     isSerial: Bool
   ) async throws {
-    let base = try EngineBackend(try Engine.open(at: "/failing", environment: .inMemory()))
-    let backend = FailingCommitBackend(base)
-    let fixture = try await Self.fixture(backend, isSerial: isSerial)
+    let failing = FailingBackend(try EngineBackend.inMemory())
+    let backend = HeldTransactionBackend(failing)
+    let fixture = try TaskFixture(over: backend, rules: .all(isSerial: isSerial))
     try fixture.handle()
     let dispatcher = fixture.scheduler.dispatcher
     try await fixture.scheduler.start()
@@ -361,9 +256,9 @@ import VarveTesting
     try Self.writeAlone(fixture) { tx in try tx.resume("default") }
     await fixture.poll { backend.gate.waitingCount == 1 && dispatcher.run(id) != nil }
     #expect(try Self.writeAlone(fixture) { tx in try tx.cancel(.id(id)) } == 1)
-    backend.fails.store(true, ordering: .releasing)
+    failing.fail()
     backend.gate.open()
-    await fixture.poll { !backend.fails.load(ordering: .acquiring) }
+    await fixture.poll { failing.hasFailed }
     await fixture.poll {
       fixture.clock.advance(by: .seconds(1))
       return try fixture.state(id) == nil
@@ -372,67 +267,16 @@ import VarveTesting
     #expect(fixture.lines.take() == [])
     #expect(try fixture.state(id) == nil)
     #expect(try fixture.read { tx in try tx.tasks.parts.live.get(TaskKeys.cancel(id)) } == nil)
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     // The line is not blocked.
     try fixture.enqueue("next")
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["next"])
     #expect(dispatcher.workload.running == 0)
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 
   // MARK: - Children
-
-  /// A storage whose commits of the scheduler wait before they are acknowledged, and pass one at a time.
-  private final class SteppedBackend: ForwardingBackend, @unchecked Sendable {
-    // Sendable: the state is guarded by its mutex.
-    struct State {
-      var isOpen = true
-      var permits = 0
-      var waiting = 0
-      /// The number of commits that have passed one at a time.
-      var passed = 0
-    }
-
-    let state = Mutex(State())
-
-    private struct Ticket: StorageTicket {
-      let ticket: any StorageTicket
-      let backend: SteppedBackend
-      var version: CommitVersion { ticket.version }
-      var isDurable: Bool { false }
-      func wait() throws { try ticket.wait() }
-      func waitSuspended() async throws {
-        await backend.pass()
-        try await ticket.waitSuspended()
-      }
-    }
-
-    private func pass() async {
-      state.withLock { $0.waiting += 1 }
-      while !mayPass() { await Task.yield() }
-    }
-
-    private func mayPass() -> Bool {
-      state.withLock { state in
-        if !state.isOpen {
-          if state.permits == 0 { return false }
-          state.permits -= 1
-          state.passed += 1
-        }
-        state.waiting -= 1
-        return true
-      }
-    }
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      let ticket = try super.commit(batch, check: check, durability: durability)
-      return durability == .process ? Ticket(ticket: ticket, backend: self) : ticket
-    }
-  }
 
   /// Enqueues tasks that wait for flags with their texts, and others that depend on these: some of the first one in the
   /// queue "old", and as many as one commit changes of each other one in the queue "new". Both queues are paused.
@@ -448,16 +292,12 @@ import VarveTesting
     }
   }
 
-  private static func count(_ queue: QueueName, _ state: TaskState, _ fixture: TaskFixture) throws -> Int {
-    try fixture.read { tx in try tx.taskCount(in: queue, state) }
-  }
-
   @Test func `6 the children of a task run although each commit also ends another task with many children`()
     async throws
   {
     let (rounds, count) = (6, 2 * TaskWork.batchMaximum + 88)
-    let backend = SteppedBackend(try EngineBackend(try Engine.open(at: "/stepped", environment: .inMemory())))
-    let fixture = try await Self.fixture(backend, workers: rounds + 1)
+    let held = try HeldTasks(holding: .process, workers: rounds + 1)
+    let (gate, fixture) = (held.gate, held.fixture)
     let texts = (0...rounds).map { "\($0)" }
     let mayEnd = Dictionary(uniqueKeysWithValues: texts.map { ($0, AsyncFlag()) })
     try fixture.handle { note, _ in
@@ -468,26 +308,25 @@ import VarveTesting
     try Self.enqueueParents(texts, children: count, fixture)
     try await fixture.scheduler.start()
     await fixture.poll { fixture.lines.count == texts.count && !dispatcher.state.withLock { $0.isPumping } }
-    backend.state.withLock { $0.isOpen = false }
+    gate.shut()
     // The first commit ends the first task, and changes as many of its children as it may.
     mayEnd["0"]?.set()
-    await fixture.poll { backend.state.withLock { $0.waiting } == 1 }
+    await held.waitUntilHeld()
     for round in 1...rounds {
       // Each further commit ends another task, which came during the commit before.
       mayEnd["\(round)"]?.set()
       await fixture.poll { dispatcher.state.withLock { $0.startedCount } == rounds - round }
-      backend.state.withLock { $0.permits += 1 }
-      await fixture.poll { backend.state.withLock { $0.passed == round && $0.waiting == 1 } }
+      gate.letOnePass()
+      await fixture.poll { gate.passedCount == round && gate.waitingCount == 1 }
     }
-    #expect(try Self.count("old", .blocked, fixture) == 0)
-    #expect(try Self.count("old", .ready, fixture) == count)
+    #expect(try fixture.count(.blocked, in: "old") == 0)
+    #expect(try fixture.count(.ready, in: "old") == count)
     // The children of the others follow.
-    backend.state.withLock { $0.isOpen = true }
+    gate.open()
     await fixture.scheduler.waitUntilIdle()
-    #expect(try Self.count("new", .blocked, fixture) == 0)
-    #expect(try Self.count("new", .ready, fixture) == rounds * TaskWork.batchMaximum)
-    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [ConfigKeys.pending])) } == 0)
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    #expect(try fixture.count(.blocked, in: "new") == 0)
+    #expect(try fixture.count(.ready, in: "new") == rounds * TaskWork.batchMaximum)
+    #expect(try fixture.configCount(ConfigKeys.pending) == 0)
+    try await fixture.close()
   }
 }

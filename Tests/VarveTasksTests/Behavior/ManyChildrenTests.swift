@@ -1,6 +1,5 @@
 import EngineTestSupport
 import FutexLocks
-import Synchronization
 import Testing
 import Varve
 import VarveTestSupport
@@ -12,38 +11,11 @@ import VarveTesting
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter ManyChildrenTests   # a million children
 @Suite(.timeLimit(.minutes(20))) struct ManyChildrenTests {
-  /// A storage that counts the entries of each commit.
-  private final class MeteredBackend: ForwardingBackend, @unchecked Sendable {
-    // Sendable: the list is guarded by its mutex.
-
-    private let sizes = Mutex<[Int]>([])
-
-    /// Returns the numbers of entries of the commits since the last call.
-    func takeSizes() -> [Int] {
-      sizes.withLock { sizes in
-        defer { sizes = [] }
-        return sizes
-      }
-    }
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      let ticket = try super.commit(batch, check: check, durability: durability)
-      sizes.withLock { $0.append(batch.count) }
-      return ticket
-    }
-  }
-
   /// The maximum number of entries of a commit that changes the maximum number of children.
   ///
   /// A child that becomes ready has six: its row, its row by id and the two rows of its dependency are deleted, and the
   /// first two are put again. The other entries are counts, and rows of the parents.
   private static let entryMaximum = 6 * TaskWork.batchMaximum + 100
-
-  private static func open(_ backend: any StorageBackend) async throws -> Database {
-    try await Database.open(backend, path: "children", definition: DatabaseDefinition { TaskStorage.handle })
-  }
 
   /// Enqueues tasks that depend on a task that is committed, in a paused queue.
   private static func enqueueChildren(_ count: Int, of parent: TaskID, _ fixture: TaskFixture) throws {
@@ -56,15 +28,6 @@ import VarveTesting
         for number in first..<min(first + 1_000, count) { try tx.enqueue(Note("\(number)"), options) }
       }
     }
-  }
-
-  private static func count(_ state: TaskState, _ fixture: TaskFixture) throws -> Int {
-    try fixture.read { tx in try tx.taskCount(in: "children", state) }
-  }
-
-  private static func leavesNothing(_ fixture: TaskFixture) throws {
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
-    #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [ConfigKeys.pending])) } == 0)
   }
 
   @Test func `4 and 6 a task may depend on 1,000 tasks and runs after all of them, and with 1,001 it is refused`()
@@ -93,7 +56,7 @@ import VarveTesting
     #expect(lines.count == 1_001 && Set(lines).count == 1_001 && lines.last == "child")
     #expect(try fixture.read { tx in try tx.tasks(.all).map(\.id) } == [parked])
     #expect(try fixture.write { tx in try tx.delete(.id(parked)) } == 1)
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -104,8 +67,7 @@ import VarveTesting
   /// id of the task.
   private static func endUntilCrash(_ end: End, _ count: Int, _ site: StorageSite) async throws -> TaskID {
     let gate = Gate()
-    let database = try await open(HeldBackend(try site.open(), gate, holding: .process))
-    let fixture = try TaskFixture(database)
+    let fixture = try TaskFixture(over: HeldBackend(try site.open(), gate, holding: .process))
     let mayEnd = AsyncFlag()
     try fixture.handle { _, _ in
       await mayEnd.wait()
@@ -122,7 +84,7 @@ import VarveTesting
     try site.abandon()
     fixture.scheduler.dispatcher.detach()
     gate.open()
-    try await database.close()
+    try await fixture.database.close()
     return parent
   }
 
@@ -133,31 +95,29 @@ import VarveTesting
     let count = TestScale.count(20_000)
     let site = try StorageSite(.memory)
     let parent = try await Self.endUntilCrash(end, count, site)
-    let backend = MeteredBackend(try site.open())
-    let database = try await Self.open(backend)
-    let fixture = try TaskFixture(database, workers: 8)
+    let backend = HeldBackend(try site.open(), Gate())
+    let fixture = try TaskFixture(over: backend, workers: 8)
     try fixture.handle()
     // The first commit has ended the parent, and has changed as many children as one commit changes.
     let left = max(0, count - TaskWork.batchMaximum)
     #expect(try fixture.state(parent) == (end == .done ? nil : .dead))
-    #expect(try Self.count(.blocked, fixture) == left)
-    _ = backend.takeSizes()
+    #expect(try fixture.count(.blocked, in: "children") == left)
+    _ = backend.takeCommits()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
-    let sizes = backend.takeSizes()
+    let sizes = backend.takeCommits().map(\.entryCount)
     print("\(left) children of a task that is \(end): \(sizes.count) commits of at most \(sizes.max() ?? 0) entries")
     #expect(sizes.allSatisfy { $0 <= Self.entryMaximum })
     #expect(sizes.count >= left / TaskWork.batchMaximum)
-    #expect(try Self.count(.blocked, fixture) == 0)
-    #expect(try Self.count(.ready, fixture) == (end == .done ? count : 0))
+    #expect(try fixture.count(.blocked, in: "children") == 0)
+    #expect(try fixture.count(.ready, in: "children") == (end == .done ? count : 0))
     try fixture.write { tx in try tx.resume("children") }
     await fixture.scheduler.waitUntilIdle()
     let lines = fixture.lines.take()
     #expect(lines.count == (end == .done ? count : 0) && Set(lines).count == lines.count)
     #expect(try fixture.read { tx in try tx.tasks(.all).map(\.id) } == (end == .done ? [] : [parent]))
-    try Self.leavesNothing(fixture)
-    await fixture.scheduler.stop()
-    try await database.close()
+    try fixture.expectNothingLeft()
+    try await fixture.close()
     withExtendedLifetime(site) {}
   }
 
@@ -167,9 +127,8 @@ import VarveTesting
     let (parents, children) = (8, 300)
     let gate = Gate()
     let site = try StorageSite(.memory)
-    let backend = MeteredBackend(try site.open())
-    let database = try await Self.open(HeldBackend(backend, gate, holding: .process))
-    let fixture = try TaskFixture(database, workers: parents)
+    let backend = HeldBackend(try site.open(), gate, holding: .process)
+    let fixture = try TaskFixture(over: backend, workers: parents)
     let mayEnd = AsyncFlag()
     try fixture.handle { note, _ in
       if note.text == "parent" { await mayEnd.wait() }
@@ -186,7 +145,7 @@ import VarveTesting
     try await fixture.scheduler.start()
     await fixture.poll { fixture.lines.count == parents }
     _ = fixture.lines.take()
-    _ = backend.takeSizes()
+    _ = backend.takeCommits()
     // While the commit of the first end is held, all others come.
     gate.shut()
     mayEnd.set()
@@ -194,16 +153,15 @@ import VarveTesting
     await fixture.poll { gate.waitingCount == 1 && dispatcher.state.withLock { $0.startedCount } == 0 }
     gate.open()
     await fixture.scheduler.waitUntilIdle()
-    let sizes = backend.takeSizes()
+    let sizes = backend.takeCommits().map(\.entryCount)
     #expect(sizes.allSatisfy { $0 <= Self.entryMaximum }, "\(sizes)")
-    #expect(try Self.count(.ready, fixture) == parents * children)
+    #expect(try fixture.count(.ready, in: "children") == parents * children)
     try fixture.write { tx in try tx.resume("children") }
     await fixture.scheduler.waitUntilIdle()
     let lines = fixture.lines.take()
     #expect(lines.count == parents * children && Set(lines).count == lines.count)
-    try Self.leavesNothing(fixture)
-    await fixture.scheduler.stop()
-    try await database.close()
+    try fixture.expectNothingLeft()
+    try await fixture.close()
     withExtendedLifetime(site) {}
   }
 
@@ -226,7 +184,7 @@ import VarveTesting
     #expect(try fixture.write { tx in try tx.retryNow(.id(parent)) } == 1)
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take().count == count + 1)
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 }

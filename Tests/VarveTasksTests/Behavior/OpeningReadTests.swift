@@ -12,25 +12,18 @@ import VarveTesting
 /// Tests of what a scheduler reads when it starts on a database with many tasks.
 struct OpeningReadTests {
   /// A storage that counts the entries which are read from its snapshots.
-  private final class CountingBackend: ForwardingBackend, @unchecked Sendable {
-    // Sendable: the list is guarded by its mutex.
+  private final class CountingBackend: ObservedBackend, @unchecked Sendable {
+    // Sendable: it has only atomic state.
+    private let read = Atomic(0)
 
-    private let snapshots = Mutex<[CountingSnapshot]>([])
+    var count: Int { read.load(ordering: .acquiring) }
 
-    var count: Int { snapshots.withLock { $0.reduce(0) { $0 + $1.count } } }
-
-    override func snapshot() throws -> any StorageSnapshot {
-      let snapshot = CountingSnapshot(try super.snapshot())
-      snapshots.withLock { $0.append(snapshot) }
-      return snapshot
+    override func willRead(_ keys: [[UInt8]], in family: StorageFamily) {
+      read.add(keys.count, ordering: .acquiringAndReleasing)
     }
 
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      var check = check
-      if let counted = check?.snapshot as? CountingSnapshot { check?.snapshot = counted.snapshot }
-      return try super.commit(batch, check: check, durability: durability)
+    override func didRead(_ page: StoragePage, of range: StorageRange, in family: StorageFamily, isReverse: Bool) {
+      read.add(page.count, ordering: .acquiringAndReleasing)
     }
   }
 
@@ -60,9 +53,8 @@ struct OpeningReadTests {
     }
     try await first.close()
     let backend = CountingBackend(try EngineBackend(Engine.open(at: "/db", environment: environment)))
-    let database = try await Database.open(backend, path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
     let rules: [QueueSelector: QueueRules] = [.named("serial"): QueueRules(order: .serial())]
-    let fixture = try TaskFixture(database, rules: rules, workers: Self.queues.count)
+    let fixture = try TaskFixture(over: backend, rules: rules, workers: Self.queues.count)
     let mayEnd = AsyncFlag()
     try fixture.handle { _, _ in
       await mayEnd.wait()
@@ -83,7 +75,7 @@ struct OpeningReadTests {
     await fixture.poll { dispatcher.state.withLock { $0.isStopping || $0.host == nil } }
     mayEnd.set()
     await isStopped
-    try await database.close()
+    try await fixture.database.close()
     return read
   }
 

@@ -2,7 +2,6 @@ import EngineTestSupport
 import Synchronization
 import Testing
 import Varve
-import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
@@ -22,7 +21,7 @@ import VarveTesting
   }
 
   /// A storage that records the ranges of lines which are read.
-  private final class RangeBackend: ForwardingBackend, @unchecked Sendable {
+  private final class RangeBackend: ObservedBackend, @unchecked Sendable {
     // Sendable: the list is guarded by its mutex.
 
     private let ranges = Mutex<[ReadRange]>([])
@@ -34,48 +33,11 @@ import VarveTesting
       }
     }
 
-    func note(_ range: ReadRange) { ranges.withLock { $0.append(range) } }
-
-    override func snapshot() throws -> any StorageSnapshot { RangeSnapshot(try super.snapshot(), self) }
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      var check = check
-      if let own = check?.snapshot as? RangeSnapshot { check?.snapshot = own.snapshot }
-      return try super.commit(batch, check: check, durability: durability)
-    }
-  }
-
-  private final class RangeSnapshot: StorageSnapshot {
-    let snapshot: any StorageSnapshot
-    private let backend: RangeBackend
-
-    init(_ snapshot: any StorageSnapshot, _ backend: RangeBackend) {
-      self.snapshot = snapshot
-      self.backend = backend
-    }
-
-    var version: CommitVersion { snapshot.version }
-
-    func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
-      try snapshot.values(of: keys, in: family)
-    }
-
-    func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
-      try snapshot.visit(key, in: family, body)
-    }
-
-    func page(
-      _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
-    ) throws -> StoragePage {
-      let page = try snapshot.page(
-        range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
-      if range.lower.first == TaskPosition.Kind.line.rawValue, !isReverse {
-        let end = page.isLast || page.count == 0 ? range.upper ?? [0xFF] : page.key(page.count - 1)
-        backend.note(ReadRange(lower: range.lower, last: end, count: page.count))
-      }
-      return page
+    override func didRead(_ page: StoragePage, of range: StorageRange, in family: StorageFamily, isReverse: Bool) {
+      guard range.lower.first == TaskPosition.Kind.line.rawValue, !isReverse else { return }
+      let end = page.isLast || page.count == 0 ? range.upper ?? [0xFF] : page.key(page.count - 1)
+      let read = ReadRange(lower: range.lower, last: end, count: page.count)
+      ranges.withLock { $0.append(read) }
     }
   }
 
@@ -111,9 +73,8 @@ import VarveTesting
   /// Runs tasks in two rounds, between which the line is drained. Returns the number of tasks that had ended in each
   /// range which was read.
   private static func refills(of count: Int, isSerial: Bool) async throws -> [Int] {
-    let backend = RangeBackend(try EngineBackend(Engine.open(at: "/db", environment: .inMemory())))
-    let database = try await Database.open(backend, path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
-    let fixture = try TaskFixture(database, rules: isSerial ? [.all: QueueRules(order: .serial())] : [:], workers: 4)
+    let backend = RangeBackend(try EngineBackend.inMemory())
+    let fixture = try TaskFixture(over: backend, rules: .all(isSerial: isSerial), workers: 4)
     try fixture.handle()
     try await fixture.scheduler.start()
     var dead: [Int] = []
@@ -127,10 +88,9 @@ import VarveTesting
       await fixture.scheduler.waitUntilIdle()
       #expect(fixture.lines.take().count == count)
       dead += deadCounts(backend.takeRanges(), keys)
-      #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+      #expect(try fixture.rowCount() == 0)
     }
-    await fixture.scheduler.stop()
-    try await database.close()
+    try await fixture.close()
     return dead
   }
 

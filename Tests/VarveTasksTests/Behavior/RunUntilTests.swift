@@ -157,7 +157,7 @@ import VarveTesting
     try await next.wait()
     #expect(step.withLock { $0 } == 7)
     #expect(try fixture.state(id) == nil)
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
   }
 
   @Test func `the outcomes of handlers that return at the deadline count, and one that does not return is interrupted`()
@@ -167,7 +167,6 @@ import VarveTesting
     let ids = try ["done", "fails", "parks", "stays"].map { text in
       try fixture.enqueue(text) { $0.retention = .keep(.seconds(1_000)) }
     }
-    struct Broken: Error {}
     let begun = Mutex(0)
     let mayEnd = AsyncFlag()
     let run = try Run(fixture, for: .seconds(20)) { note, _ in

@@ -65,8 +65,6 @@ import Varve
     #expect(rest.reads == [record.position.key(of: record.id)])
   }
 
-  private struct Other: TaskPayload { static let kind = "other" }
-
   @Test func `a task that was passed runs when its handler is registered, and so do all tasks after it`() async throws {
     let fixture = try TaskFixture()
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())

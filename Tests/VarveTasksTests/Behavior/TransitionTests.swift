@@ -9,8 +9,6 @@ import VarveTesting
 /// Tests of single transitions of the state machine, which a scheduler or a transaction makes. The numbers are those of
 /// `StateTests`.
 @Suite(.timeLimit(.minutes(5))) struct TransitionTests {
-  private struct Broken: Error {}
-
   @Test func `3 a task that is enqueued as parked runs only after one of its signals, or a call of retryNow`()
     async throws
   {
@@ -34,7 +32,7 @@ import VarveTesting
     #expect(try fixture.write { tx in try tx.retryNow(.id(called)) } == 1)
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["called"])
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     await fixture.scheduler.stop()
   }
 
@@ -90,7 +88,7 @@ import VarveTesting
   func `12 a task that requests another attempt at once keeps its position, and its attempt counts`(
     isSerial: Bool
   ) async throws {
-    let fixture = try TaskFixture(rules: [.all: isSerial ? QueueRules(order: .serial()) : QueueRules()])
+    let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
     try fixture.handle { note, context in
       guard note.text == "again" else { return .done }
@@ -116,7 +114,7 @@ import VarveTesting
     let lines = fixture.lines.take()
     #expect(lines.count == 4 && lines.filter { $0 == "again" }.count == 3)
     if isSerial { #expect(lines.last == "other") }
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     await fixture.scheduler.stop()
   }
 
@@ -176,7 +174,7 @@ import VarveTesting
     #expect(fixture.lines.take() == ["fails", "bad", "done", "runs"])
     #expect(try fixture.state(running) == nil)
     #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     for state in TaskState.allCases {
       for queue: QueueName in ["default", "paused"] {
         #expect(try fixture.read { tx in try tx.taskCount(in: queue, state) } == 0, "\(state) in \(queue)")

@@ -152,7 +152,6 @@ struct OperationGuideTests {
   // MARK: - FailingTasks
 
   @Test func `FailingTasks 1: the delays grow by the factor, within the jitter`() async throws {
-    struct Broken: Error {}
     let fixture = try TaskFixture()
     try fixture.scheduler.register(FailingTasks1.Fetch.self) { _, _ in throw Broken() }
     try await fixture.scheduler.start()
@@ -170,7 +169,6 @@ struct OperationGuideTests {
   }
 
   @Test func `FailingTasks 2: the decision about an error depends on the error`() async throws {
-    struct Broken: Error {}
     struct Post: FailingTasks2.Server {
       func accept(_ text: String) async throws {
         switch text {
@@ -289,7 +287,6 @@ struct OperationGuideTests {
   }
 
   @Test func `OperatingTasks 2: the database keeps the start and the end of each attempt`() async throws {
-    struct Broken: Error {}
     let fixture = try TaskFixture()
     let scheduler = try Self.scheduler(fixture, OperatingTasks2.configuration())
     try scheduler.register(Note.self) { _, context in

@@ -211,8 +211,7 @@ import VarveTesting
     print("bytes of tables with \(count) tasks: \(full), and \(left) after all have run and one compaction")
     if TestScale.isWhole { #expect(full > 2 << 20) }
     #expect(left <= 1 << 20)
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 
   @Test func `layout: tasks that soon run write at most a tenth of the bytes of their payloads to tables`()
@@ -235,7 +234,6 @@ import VarveTesting
     print("bytes that \(count) tasks of 200 bytes wrote to tables: \(written), in \(flushes) flushes")
     #expect(flushes > 0)
     if TestScale.isWhole { #expect(written * 10 <= UInt64(200 * count)) }
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 }

@@ -52,8 +52,7 @@ struct RecordedTasks {
 
   /// Stops the scheduler, and closes the database.
   func close() async throws {
-    await fixture.scheduler.stop()
-    try await fixture.database.close()
+    try await fixture.close()
   }
 }
 

@@ -10,8 +10,6 @@ import VarveTesting
 
 /// Tests that each row of a task is put once before it is removed, because it is removed by a single delete.
 @Suite(.timeLimit(.minutes(10))) struct SingleDeleteTests {
-  private struct Broken: Error {}
-
   private static func waitForCancellation() async {
     let isCancelled = AsyncFlag()
     await withTaskCancellationHandler {
@@ -147,7 +145,7 @@ import VarveTesting
     #expect(try fixture.read { tx in try tx.tasks(.all).map { try Note(encoded: Data($0.payload)).text } } == ["runs"])
     let left = Self.check(try recorded.takeChanges().flatMap { $0 })
     #expect(left.isEmpty, "\(left)")
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     try await recorded.close()
   }
 
@@ -185,7 +183,7 @@ import VarveTesting
     #expect(counts == [1, 1])
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.state(id) == nil)
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    #expect(try fixture.rowCount() == 0)
     await fixture.scheduler.stop()
     try await database.close()
   }
