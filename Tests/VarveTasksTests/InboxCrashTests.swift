@@ -58,10 +58,7 @@ import VarveTesting
     fixture.scheduler.accept(Letter.self)
     fixture.scheduler.state.withLock { $0.inboxFiles = CrashInboxFiles(disk: disk) }
     try fixture.handle { note, context in
-      try await context.complete { tx in
-        let before = try tx.object(Int.self, key: note.text, in: "effects") ?? 0
-        try tx.set(before + 1, key: note.text, in: "effects")
-      }
+      try await context.complete(counting: note.text)
       return .done
     }
     return fixture

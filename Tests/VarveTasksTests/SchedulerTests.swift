@@ -193,15 +193,6 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  private static func waitForCancellation() async {
-    let isCancelled = AsyncFlag()
-    await withTaskCancellationHandler {
-      await isCancelled.wait()
-    } onCancel: {
-      isCancelled.set()
-    }
-  }
-
   @Test func `17 a task that was cancelled while it runs is cancelled if its handler throws, and done if it succeeds`()
     async throws
   {
@@ -210,7 +201,7 @@ struct SchedulerTests {
       let begun = AsyncFlag()
       try fixture.handle { _, context in
         begun.set()
-        await Self.waitForCancellation()
+        await waitForCancellation()
         #expect(context.isCancelled)
         if isDone { return .done }
         throw CancellationError()
@@ -231,7 +222,7 @@ struct SchedulerTests {
     let begun = AsyncFlag()
     try fixture.handle { note, context in
       begun.set()
-      await Self.waitForCancellation()
+      await waitForCancellation()
       await #expect(throws: TaskError.leaseLost(context.id)) {
         try await context.complete { tx in try tx.set(1, key: note.text, in: "effects") }
       }

@@ -54,10 +54,7 @@ struct TaskCrashTests {
   {
     let fixture = try TaskFixture(database, rules: rules, workers: 4, clock: clock, maxCrashes: 0)
     try fixture.scheduler.register(Slot.self) { slot, context in
-      try await context.complete { tx in
-        let before = try tx.object(Int.self, key: slot.minute, in: "slots") ?? 0
-        try tx.set(before + 1, key: slot.minute, in: "slots")
-      }
+      try await context.complete(counting: slot.minute, in: "slots")
       return .done
     }
     try fixture.scheduler.schedule("minutes", "* * * * *", rules: ScheduleRules(missed: .all(max: 1_000))) { slot in
@@ -69,10 +66,7 @@ struct TaskCrashTests {
       if number % 7 == 2, context.attempt == 1, context.failures == 0, fixture.clock.continuousNow < .seconds(60) {
         return .snooze(for: .seconds(5))
       }
-      try await context.complete { tx in
-        let before = try tx.object(Int.self, key: note.text, in: "effects") ?? 0
-        try tx.set(before + 1, key: note.text, in: "effects")
-      }
+      try await context.complete(counting: note.text)
       return .done
     }
     return fixture

@@ -11,6 +11,14 @@ import VarveTestSupport
 enum TaskDisk {
   static let path = "/db"
 
+  /// Opens the engine on a disk, with its own threads.
+  static func backend(_ disk: any FileSystem) throws -> EngineBackend {
+    var environment = EngineEnvironment.system
+    environment.fileSystem = disk
+    return try EngineBackend(try Engine.open(at: path, options: StorageSite.options, environment: environment))
+  }
+
+  /// Opens a database whose background work is done in steps.
   static func open(_ disk: any FileSystem, seed: UInt64, _ definition: DatabaseDefinition) throws -> Database {
     let executor = SteppedExecutor(seed: seed)
     let numbers = Mutex(SeededRandom(seed: seed))

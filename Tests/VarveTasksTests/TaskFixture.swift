@@ -69,7 +69,7 @@ final class TaskFixture: Sendable {
     over backend: any StorageBackend, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
     kept: Set<TaskEvent.Kind>? = nil
   ) throws {
-    let database = try Database.open(backend, path: "/tasks", definition: DatabaseDefinition { TaskStorage.handle })
+    let database = try Database.open(backend, path: "/no/tasks", definition: DatabaseDefinition { TaskStorage.handle })
     try self.init(database, rules: rules, workers: workers, kept: kept)
   }
 
@@ -210,11 +210,11 @@ extension Database {
 }
 
 extension TaskContext {
-  /// Completes the task in a transaction that counts a key in the collection `effects`.
-  func complete(counting key: String) async throws {
+  /// Completes the task in a transaction that counts a key in a collection.
+  func complete(counting key: some KeyCodable & Sendable, in collection: String = "effects") async throws {
     try await complete { tx in
-      let before = try tx.object(Int.self, key: key, in: "effects") ?? 0
-      try tx.set(before + 1, key: key, in: "effects")
+      let before = try tx.object(Int.self, key: key, in: collection) ?? 0
+      try tx.set(before + 1, key: key, in: collection)
     }
   }
 }

@@ -97,11 +97,8 @@ final class TaskModelRun {
   }
 
   static func open(_ disk: CrashFileSystem) throws -> Database {
-    var environment = EngineEnvironment.system
-    environment.fileSystem = disk
-    let engine = try Engine.open(at: "/db", options: StorageSite.options, environment: environment)
-    return try Database.open(
-      try EngineBackend(engine), path: "/db",
+    try Database.open(
+      try TaskDisk.backend(disk), path: TaskDisk.path,
       definition: DatabaseDefinition {
         CollectionDefinition("effects", Int.self, key: String.self)
         TaskStorage.handle
@@ -145,11 +142,7 @@ final class TaskModelRun {
   private static func complete(_ note: Note, _ context: TaskContext) async throws {
     while true {
       do {
-        try await context.complete { tx in
-          let before = try tx.object(Int.self, key: note.text, in: "effects") ?? 0
-          try tx.set(before + 1, key: note.text, in: "effects")
-        }
-        return
+        return try await context.complete(counting: note.text)
       } catch let error as DatabaseError where error.code == .conflict {}
     }
   }

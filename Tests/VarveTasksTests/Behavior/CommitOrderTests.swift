@@ -13,28 +13,6 @@ import VarveTesting
 ///
 ///     VARVE_TEST_SCALE=20 ./tools/test --filter CommitOrderTests
 @Suite(.timeLimit(.minutes(10))) struct CommitOrderTests {
-  private static func fixture(isSerial: Bool) throws -> TaskFixture {
-    try TaskFixture(rules: .all(isSerial: isSerial))
-  }
-
-  /// Runs a concurrent transaction on a thread of its own, where it may wait.
-  private static func writeConcurrently(
-    _ fixture: TaskFixture, _ body: @escaping @Sendable (WriteTransaction) throws -> Void
-  ) async throws {
-    try await Threads.alone { try fixture.database.writeConcurrently(body) }
-  }
-
-  /// A gate for a transaction, which passes at once when its closure runs again.
-  private final class Turnstile: Sendable {
-    private let semaphore = DispatchSemaphore(value: 0)
-
-    func open() { semaphore.signal() }
-    func pass() {
-      semaphore.wait()
-      semaphore.signal()
-    }
-  }
-
   /// Returns the stamps of some tasks that wait in line.
   private static func stamps(_ ids: [TaskID], _ fixture: TaskFixture) throws -> [UInt64] {
     try fixture.read { tx in
@@ -46,26 +24,21 @@ import VarveTesting
   func `2.6 a task that was enqueued first still runs if it is committed after a later one has run`(
     isSerial: Bool
   ) async throws {
-    let fixture = try Self.fixture(isSerial: isSerial)
+    let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
     try fixture.handle()
     try await fixture.scheduler.start()
     // The queue exists from now on, so neither transaction reads anything that the other one changes.
     try fixture.enqueue("known")
     await fixture.scheduler.waitUntilIdle()
-    let (enqueued, mayCommit) = (AsyncFlag(), Turnstile())
     let ids = Mutex<[TaskID]>([])
-    async let write: Void = Self.writeConcurrently(fixture) { tx in
+    let open = await OpenTransaction(fixture, isConcurrent: true) { tx in
       let id = try tx.enqueue(Note("first")).id
       ids.withLock { $0.append(id) }
-      enqueued.set()
-      mayCommit.pass()
     }
-    await enqueued.wait()
     let second = try fixture.enqueue("second")
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["known", "second"])
-    mayCommit.open()
-    try await write
+    try await open.finish()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["first"])
     // The transaction has run once, so the task that ran last has the smaller id.
@@ -87,25 +60,15 @@ import VarveTesting
   /// a given order. Returns the ids of the tasks by transaction.
   private static func enqueueInterleaved(_ order: [Int], _ fixture: TaskFixture) async throws -> [[TaskID]] {
     let ids = EnqueuedTasks()
-    let turnstiles = order.map { _ in Turnstile() }
-    var writes: [Int: Task<Void, any Error>] = [:]
+    var open: [OpenTransaction] = []
     for number in order.indices {
-      let enqueued = AsyncFlag()
-      let turnstile = turnstiles[number]
-      writes[number] = Task {
-        try await writeConcurrently(fixture) { tx in
-          let own = try (0..<3).map { try tx.enqueue(Note("\(number) \($0)")).id }
-          ids.set(own, of: number)
-          enqueued.set()
-          turnstile.pass()
-        }
+      let next = await OpenTransaction(fixture, isConcurrent: true) { tx in
+        let own = try (0..<3).map { try tx.enqueue(Note("\(number) \($0)")).id }
+        ids.set(own, of: number)
       }
-      await enqueued.wait()
+      open.append(next)
     }
-    for number in order {
-      turnstiles[number].open()
-      try await writes[number]?.value
-    }
+    for number in order { try await open[number].finish() }
     return order.indices.map { ids[$0] }
   }
 
@@ -114,7 +77,7 @@ import VarveTesting
     isSerial: Bool, isStartedLater: Bool
   ) async throws {
     let order = [4, 1, 5, 0, 3, 2]
-    let fixture = try Self.fixture(isSerial: isSerial)
+    let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
     try fixture.handle()
     try fixture.write { tx in try tx.pause("default") }
     if !isStartedLater { try await fixture.scheduler.start() }
@@ -138,7 +101,7 @@ import VarveTesting
     isSerial: Bool
   ) async throws {
     let order = [2, 0, 1]
-    let fixture = try Self.fixture(isSerial: isSerial)
+    let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
     try fixture.handle { note, _ in
       if note.text == "runs" {
@@ -162,7 +125,7 @@ import VarveTesting
     isSerial: Bool
   ) async throws {
     for seed in 0..<UInt64(TestScale.count(3)) {
-      let fixture = try Self.fixture(isSerial: isSerial)
+      let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
       let ran = Mutex<[(stamp: UInt64, ordinal: UInt32)]>([])
       try fixture.handle { _, context in
         let position = context.run.record.position

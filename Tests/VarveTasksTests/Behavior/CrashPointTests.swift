@@ -18,7 +18,7 @@ import VarveTesting
 
   private static func open(_ backend: any StorageBackend) throws -> Database {
     try Database.open(
-      backend, path: "/db",
+      backend, path: TaskDisk.path,
       definition: DatabaseDefinition {
         CollectionDefinition("orders", Int.self, key: String.self)
         CollectionDefinition("effects", Int.self, key: String.self)
@@ -26,17 +26,11 @@ import VarveTesting
       })
   }
 
-  private static func backend(_ disk: CrashFileSystem) throws -> EngineBackend {
-    var environment = EngineEnvironment.system
-    environment.fileSystem = disk
-    return try EngineBackend(try Engine.open(at: "/db", options: StorageSite.options, environment: environment))
-  }
-
   /// Opens the database on a disk, with a scheduler that was not started.
   private static func fixture(
     _ disk: CrashFileSystem, _ clock: ManualSchedulerClock = ManualSchedulerClock(), workers: Int = 1
   ) throws -> TaskFixture {
-    try TaskFixture(try open(try backend(disk)), workers: workers, clock: clock)
+    try TaskFixture(try open(try TaskDisk.backend(disk)), workers: workers, clock: clock)
   }
 
   /// Writes an order and enqueues its task in one transaction.
@@ -80,18 +74,6 @@ import VarveTesting
     return attempts.take()
   }
 
-  private static func close(_ fixture: TaskFixture) async throws {
-    try await fixture.close()
-  }
-
-  private static func rowCount(_ fixture: TaskFixture) throws -> Int {
-    try fixture.rowCount()
-  }
-
-  private static func claimCount(_ fixture: TaskFixture) throws -> Int {
-    try fixture.read { tx in try tx.tasks.parts.live.count(StorageRange(prefix: TaskKeys.claimPrefix)) }
-  }
-
   /// Returns the disk as it is before each of its operations while `body` runs and `isWanted` is true, or a sample of
   /// these states, and as it is at the end.
   private static func points(
@@ -120,7 +102,7 @@ import VarveTesting
         let next = try fixture(
           point.image(seed: UInt64(index), policy: policy), ManualSchedulerClock(wall: clock.wallNow))
         do { try await body(next, image) } catch { Issue.record(error, "\(image)") }
-        try await close(next)
+        try await next.close()
       }
     }
   }
@@ -153,8 +135,8 @@ import VarveTesting
     try await Self.end(first)
     #expect(try next.state(id) == .ready)
     #expect(try await Self.run(next) == ["a 1 0"])
-    #expect(try Self.rowCount(next) == 0)
-    try await Self.close(next)
+    #expect(try next.rowCount() == 0)
+    try await next.close()
   }
 
   // MARK: - Claims
@@ -184,7 +166,7 @@ import VarveTesting
     for (index, point) in points.enumerated() {
       for seed in 1...4 as ClosedRange<UInt64> {
         let next = try Self.fixture(point.image(seed: seed, policy: .processKill))
-        let claims = try Self.claimCount(next)
+        let claims = try next.claimCount()
         claimCounts.insert(claims)
         if claims == 0 {
           let task = try next.read { tx in try tx.task(id) }
@@ -192,8 +174,8 @@ import VarveTesting
         }
         // A claim that has reached the log counts as a crash.
         #expect(try await Self.run(next) == [claims == 0 ? "a 1 0" : "a 2 1"], "image \(index), \(seed)")
-        #expect(try Self.rowCount(next) == 0)
-        try await Self.close(next)
+        #expect(try next.rowCount() == 0)
+        try await next.close()
       }
     }
     #expect(claimCounts == [0, 1])
@@ -225,25 +207,25 @@ import VarveTesting
     async throws
   {
     let (next, id) = try await Self.dieWhileRunning(.processKill)
-    #expect(try Self.claimCount(next) == 1)
+    #expect(try next.claimCount() == 1)
     // No time passes.
     #expect(try await Self.run(next) == ["a 2 1"])
     let progress = try next.read { tx in try tx.task(id) }?.progress
     #expect(progress?.state == .done && progress?.attempt == 2 && progress?.crashes == 1 && progress?.failures == 0)
-    #expect(try Self.rowCount(next) == 0)
-    try await Self.close(next)
+    #expect(try next.rowCount() == 0)
+    try await next.close()
   }
 
   @Test func `crash d': a task whose claim was lost with the power runs again, and its first attempt does not count`()
     async throws
   {
     let (next, id) = try await Self.dieWhileRunning(.loseAllUnsynced)
-    #expect(try Self.claimCount(next) == 0)
+    #expect(try next.claimCount() == 0)
     #expect(try await Self.run(next) == ["a 1 0"])
     let progress = try next.read { tx in try tx.task(id) }?.progress
     #expect(progress?.state == .done && progress?.attempt == 1 && progress?.crashes == 0)
-    #expect(try Self.rowCount(next) == 0)
-    try await Self.close(next)
+    #expect(try next.rowCount() == 0)
+    try await next.close()
   }
 
   // MARK: - Effects and ends
@@ -279,17 +261,14 @@ import VarveTesting
     #expect(found.map { $0.attempt } == [1, 2])
     #expect(Set(found.map { $0.key }).count == 1 && found.first?.key.hasSuffix("-\(id)") == true)
     #expect(try next.state(id) == nil)
-    try await Self.close(next)
+    try await next.close()
   }
 
   /// Registers a handler that counts each task by `complete`.
   private static func handleEffects(_ fixture: TaskFixture, begins: Flag = Flag(), ends: Flag = Flag()) throws {
     try fixture.handle { note, context in
       begins.set()
-      try await context.complete { tx in
-        let before = try tx.object(Int.self, key: note.text, in: "effects") ?? 0
-        try tx.set(before + 1, key: note.text, in: "effects")
-      }
+      try await context.complete(counting: note.text)
       ends.set()
       return .done
     }
@@ -320,7 +299,7 @@ import VarveTesting
       try await next.scheduler.start()
       await next.scheduler.waitUntilIdle()
       #expect(try next.read { tx in try tx.object(Int.self, key: "a", in: "effects") } == 1, "\(image)")
-      #expect(try Self.rowCount(next) == 0, "\(image)")
+      #expect(try next.rowCount() == 0, "\(image)")
     }
     #expect(outcomes == [0, 1])
     try await Self.end(first)
@@ -330,7 +309,7 @@ import VarveTesting
     async throws
   {
     let (disk, gate) = (CrashFileSystem(seed: 7), Gate())
-    let held = HeldBackend(try Self.backend(disk), gate, holding: .process)
+    let held = HeldBackend(try TaskDisk.backend(disk), gate, holding: .process)
     let first = try TaskFixture(Self.open(held))
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
     try first.handle { _, _ in
@@ -359,8 +338,8 @@ import VarveTesting
     let next = try Self.fixture(image)
     #expect(try next.state(id) == nil)
     #expect(try await Self.run(next) == [])
-    #expect(try Self.rowCount(next) == 0)
-    try await Self.close(next)
+    #expect(try next.rowCount() == 0)
+    try await next.close()
   }
 
   @Test func `crash h: a parent that is done has no child that is blocked, and each child runs once`() async throws {
@@ -395,7 +374,7 @@ import VarveTesting
       try next.write { tx in try tx.resume("children") }
       let attempts = try await Self.run(next)
       #expect(attempts == (isDone ? [] : ["parent 2 1"]) + (0..<3).map { "\($0) 1 0" }, "\(image)")
-      #expect(try Self.rowCount(next) == 0, "\(image)")
+      #expect(try next.rowCount() == 0, "\(image)")
     }
     #expect(outcomes == [false, true])
     try await Self.end(first)
@@ -431,7 +410,7 @@ import VarveTesting
       try schedule(next)
       #expect(try await Self.run(next) == ["\(Int(slot.timeIntervalSince1970)) 1 0"], "\(image)")
       #expect(try next.read { tx in try tx.taskSchedules().first?.lastSlot } == slot, "\(image)")
-      #expect(try Self.rowCount(next) == 0, "\(image)")
+      #expect(try next.rowCount() == 0, "\(image)")
     }
     #expect(outcomes == [0, 1])
     try await Self.end(first)
@@ -549,7 +528,7 @@ import VarveTesting
       let next = try Self.fixture(disk.crashImage(seed: 12, policy: policy))
       let found = try next.read { tx in [try tx.count(in: "orders"), try tx.tasks(.all).count] }
       #expect(found == [count, count], "\(policy)")
-      try await Self.close(next)
+      try await next.close()
     }
     // The end of a task is lost, and the task runs again.
     try Self.makeDurable(first)
@@ -557,8 +536,8 @@ import VarveTesting
     for (policy, attempts) in [(CrashPolicy.loseAllUnsynced, ["a 1 0"]), (.processKill, [])] {
       let next = try Self.fixture(disk.crashImage(seed: 13, policy: policy))
       #expect(try await Self.run(next) == attempts, "\(policy)")
-      #expect(try Self.rowCount(next) == 0, "\(policy)")
-      try await Self.close(next)
+      #expect(try next.rowCount() == 0, "\(policy)")
+      try await next.close()
     }
     try await Self.end(first)
   }

@@ -112,11 +112,6 @@ import VarveTesting
 
   // MARK: - Progress
 
-  /// Returns the progress of a task as it is stored for other processes.
-  private static func stored(_ fixture: TaskFixture, _ id: TaskID) throws -> HandlerProgress? {
-    try fixture.read { tx in try tx.tasks.config.get(ConfigKeys.progress(id)).map { try HandlerProgress($0) } }
-  }
-
   @Test func `the progress that a handler reports can be read while it runs, and is stored at most once a second`()
     async throws
   {
@@ -137,20 +132,20 @@ import VarveTesting
     running.progress(0.25, "reading")
     #expect(fixture.scheduler.progress(of: id) == HandlerProgress(0.25, "reading"))
     #expect(try fixture.read { tx in try tx.task(id) }?.handlerProgress == HandlerProgress(0.25, "reading"))
-    await fixture.poll { try Self.stored(fixture, id) == HandlerProgress(0.25, "reading") }
+    await fixture.poll { try fixture.storedProgress(id) == HandlerProgress(0.25, "reading") }
     // Within the same second, only this process reads a later report.
     running.progress(0.5)
     #expect(fixture.scheduler.progress(of: id) == HandlerProgress(0.5, nil))
     for _ in 0..<100 { await Task.yield() }
-    #expect(try Self.stored(fixture, id) == HandlerProgress(0.25, "reading"))
+    #expect(try fixture.storedProgress(id) == HandlerProgress(0.25, "reading"))
     fixture.clock.advance(by: .seconds(1))
     running.progress(7, "written")
     #expect(fixture.scheduler.progress(of: id)?.fraction == 1)
-    await fixture.poll { try Self.stored(fixture, id) == HandlerProgress(1, "written") }
+    await fixture.poll { try fixture.storedProgress(id) == HandlerProgress(1, "written") }
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.scheduler.progress(of: id) == nil)
-    #expect(try Self.stored(fixture, id) == nil)
+    #expect(try fixture.storedProgress(id) == nil)
     await fixture.scheduler.stop()
   }
 
@@ -193,16 +188,10 @@ import VarveTesting
 
   @Test func `19 a handler that exceeds the drain timeout is cancelled, and its attempt does not count`() async throws {
     let fixture = try TaskFixture()
-    let (begun, isCancelled) = (AsyncFlag(), AsyncFlag())
-    let wasCancelled = Flag()
+    let (begun, wasCancelled) = (AsyncFlag(), Flag())
     try fixture.handle { _, _ in
       begun.set()
-      await withTaskCancellationHandler {
-        await isCancelled.wait()
-      } onCancel: {
-        wasCancelled.set()
-        isCancelled.set()
-      }
+      await waitForCancellation { wasCancelled.set() }
       throw CancellationError()
     }
     try await fixture.scheduler.start()

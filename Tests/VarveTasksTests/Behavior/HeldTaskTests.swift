@@ -24,35 +24,10 @@ import VarveTesting
     }
   }
 
-  /// A transaction that stays open on a thread of its own until it is to end.
-  private struct OpenTransaction {
-    private let fixture: TaskFixture
-    private let mayEnd: DispatchSemaphore
-    private let end: Task<Void, any Error>
-
-    /// Begins a transaction. Returns when `body` has run.
-    init(_ fixture: TaskFixture, isUndone: Bool, _ body: @escaping @Sendable (WriteTransaction) throws -> Void) async {
-      let (begun, mayEnd) = (AsyncFlag(), DispatchSemaphore(value: 0))
-      self.fixture = fixture
-      self.mayEnd = mayEnd
-      end = Task {
-        defer { begun.set() }
-        try await fixture.writeOnThread { tx in
-          try body(tx)
-          begun.set()
-          mayEnd.wait()
-          if isUndone { throw Undo() }
-        }
-      }
-      await begun.wait()
-    }
-
-    /// Ends the transaction by its commit or rollback. Returns when it changes no task any more.
-    func finish() async throws {
-      mayEnd.signal()
-      do { try await end.value } catch is Undo {}
-      await fixture.poll { fixture.scheduler.dispatcher.state.withLock { $0.held.isEmpty } }
-    }
+  /// Ends a transaction. Returns when no open transaction changes tasks any more.
+  private static func finish(_ open: OpenTransaction, _ fixture: TaskFixture) async throws {
+    try await open.finish()
+    await fixture.poll { fixture.scheduler.dispatcher.state.withLock { $0.held.isEmpty } }
   }
 
   @Test(arguments: Change.allCases, [false, true])
@@ -80,7 +55,7 @@ import VarveTesting
       await fixture.scheduler.waitUntilIdle()
       #expect(fixture.lines.take() == (isSerial ? ["runs"] : ["runs", "b", "c"]))
       #expect(try fixture.state(id) == .ready)
-      try await open.finish()
+      try await Self.finish(open, fixture)
       await fixture.scheduler.waitUntilIdle()
       let rest = isSerial ? ["b", "c"] : []
       let expected: [String] =
@@ -147,7 +122,7 @@ import VarveTesting
       await fixture.scheduler.waitUntilIdle()
       #expect(fixture.lines.take() == (isHead ? [] : ["next"]))
       #expect(try fixture.state(id) == before)
-      try await open.finish()
+      try await Self.finish(open, fixture)
       await fixture.scheduler.waitUntilIdle()
       // Without the commit, only a task whose time has come runs.
       let isTimed = wait != .signal && wait != .callAtHead
@@ -228,7 +203,7 @@ import VarveTesting
     }
     #expect(!running.isCancelled)
     #expect(try fixture.read { tx in try tx.tasks.parts.live.get(TaskKeys.cancel(id)) } == nil)
-    try await open.finish()
+    try await Self.finish(open, fixture)
     #expect(running.isCancelled == !isUndone)
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
@@ -259,7 +234,7 @@ import VarveTesting
     for _ in 0..<1_000 { await Task.yield() }
     #expect(!isMade.isSet)
     #expect(try fixture.state(id) == .ready)
-    try await open.finish()
+    try await Self.finish(open, fixture)
     #expect(try await request.value == (isUndone ? 1 : 0))
     #expect(try fixture.state(id) == nil)
     #expect(try fixture.read { tx in try tx.taskCount(in: "default", .ready) } == 0)

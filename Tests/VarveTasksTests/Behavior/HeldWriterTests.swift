@@ -1,4 +1,3 @@
-import Foundation
 import Synchronization
 import Testing
 import Varve
@@ -10,37 +9,23 @@ import VarveTesting
 @Suite(.timeLimit(.minutes(10))) struct HeldWriterTests {
   /// Runs `body` while a transaction that has written a row holds the writer.
   private static func whileHeld(_ fixture: TaskFixture, _ body: () async throws -> Void) async throws {
-    let (held, mayCommit) = (AsyncFlag(), DispatchSemaphore(value: 0))
     let isCommitted = Flag()
-    async let write: Void = fixture.writeOnThread { tx in
+    let open = await OpenTransaction(fixture) { tx in
       try tx.set(1, key: 1, in: "rows")
       tx.onCommit { isCommitted.set() }
-      held.set()
-      mayCommit.wait()
     }
-    await held.wait()
-    do {
-      try await body()
-      #expect(!isCommitted.isSet)
-      #expect(try fixture.read { tx in try tx.count(in: "rows") } == 0)
-    } catch {
-      mayCommit.signal()
-      throw error
-    }
-    mayCommit.signal()
-    try await write
+    try await body()
+    #expect(!isCommitted.isSet)
+    #expect(try fixture.read { tx in try tx.count(in: "rows") } == 0)
+    try await open.finish()
     #expect(isCommitted.isSet)
     #expect(try fixture.read { tx in try tx.count(in: "rows") } == 1)
   }
 
-  /// Returns the last checkpoint of a task on disk, and its progress as it is stored for other processes.
-  private static func stored(
-    _ id: TaskID, _ fixture: TaskFixture
-  ) throws -> (checkpoint: [UInt8]?, progress: HandlerProgress?) {
+  /// Returns the last checkpoint of a task on disk.
+  private static func checkpoint(_ id: TaskID, _ fixture: TaskFixture) throws -> [UInt8]? {
     try fixture.read { tx in
-      let steps = StorageRange(prefix: TaskKeys.step(id))
-      let progress = try tx.tasks.config.get(ConfigKeys.progress(id)).map { try HandlerProgress($0) }
-      return (try tx.tasks.parts.live.first(in: steps, isReverse: true)?.value, progress)
+      try tx.tasks.parts.live.first(in: StorageRange(prefix: TaskKeys.step(id)), isReverse: true)?.value
     }
   }
 
@@ -59,7 +44,7 @@ import VarveTesting
         try await context.checkpoint(step)
         context.progress(Double(step) / 4, "step \(step)")
         let reported = HandlerProgress(Double(step) / 4, "step \(step)")
-        await fixture.poll { try Self.stored(context.id, fixture).progress == reported }
+        await fixture.poll { try fixture.storedProgress(context.id) == reported }
       }
       hasWorked.set()
       await mayEnd.wait()
@@ -71,14 +56,14 @@ import VarveTesting
     try await Self.whileHeld(fixture) {
       mayWork.set()
       await hasWorked.wait()
-      let stored = try Self.stored(id, fixture)
-      #expect(stored.checkpoint == Array("3".utf8) && stored.progress == HandlerProgress(0.75, "step 3"))
+      #expect(try Self.checkpoint(id, fixture) == Array("3".utf8))
+      #expect(try fixture.storedProgress(id) == HandlerProgress(0.75, "step 3"))
       #expect(try fixture.state(id) == .running)
       mayEnd.set()
       await fixture.scheduler.waitUntilIdle()
       let task = try fixture.read { tx in try tx.task(id) }
       #expect(task?.progress.state == .done && task?.progress.attempt == 1 && task?.errors == [])
-      #expect(try Self.stored(id, fixture).checkpoint == nil)
+      #expect(try Self.checkpoint(id, fixture) == nil)
     }
     #expect(fixture.lines.take() == ["long"])
     await fixture.scheduler.stop()
@@ -87,7 +72,7 @@ import VarveTesting
   @Test func `9 to 16 attempts end in each way, and the next ones begin, while the writer is held`() async throws {
     let fixture = try TaskFixture(workers: 8)
     let begun = Mutex(0)
-    let (mayEnd, isCancelled) = (AsyncFlag(), AsyncFlag())
+    let mayEnd = AsyncFlag()
     try fixture.handle { note, context in
       if context.attempt > 1 || context.run.record.progress.snoozes > 0 { return .done }
       begun.withLock { $0 += 1 }
@@ -99,11 +84,7 @@ import VarveTesting
       case "discards": return .discard("no")
       case "again": return .retry(after: .zero)
       case "slow":
-        await withTaskCancellationHandler {
-          await isCancelled.wait()
-        } onCancel: {
-          isCancelled.set()
-        }
+        await waitForCancellation()
         throw CancellationError()
       default: return .done
       }
@@ -141,15 +122,11 @@ import VarveTesting
     async throws
   {
     let fixture = try TaskFixture(workers: 2)
-    let (begun, isCancelled) = (AsyncFlag(), AsyncFlag())
+    let begun = AsyncFlag()
     try fixture.handle { note, _ in
       if note.text != "runs" { return .done }
       begun.set()
-      await withTaskCancellationHandler {
-        await isCancelled.wait()
-      } onCancel: {
-        isCancelled.set()
-      }
+      await waitForCancellation()
       throw CancellationError()
     }
     try await fixture.scheduler.start()

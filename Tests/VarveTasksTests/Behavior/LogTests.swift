@@ -1,10 +1,8 @@
 import EngineTestSupport
 import Foundation
 import Logging
-import Synchronization
 import Testing
 import Varve
-import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
@@ -13,40 +11,9 @@ import VarveTesting
 /// Tests of the lines that a scheduler writes to its log: those of the table in the guide "Operating tasks".
 @Suite(.timeLimit(.minutes(10))) struct LogTests {
   private let directory: TemporaryDirectory
-  private let recorder = Recorder()
+  private let recorder = LogRecorder()
 
   init() throws { directory = try TemporaryDirectory() }
-
-  private struct Entry: Sendable {
-    let level: Logger.Level
-    let message: String
-    let metadata: [String: String]
-  }
-
-  private final class Recorder: Sendable {
-    private let list = Mutex<[Entry]>([])
-    var entries: [Entry] { list.withLock { $0 } }
-    func add(_ entry: Entry) { list.withLock { $0.append(entry) } }
-  }
-
-  private struct RecordingHandler: LogHandler {
-    let recorder: Recorder
-    var metadata: Logger.Metadata = [:]
-    var metadataProvider: Logger.MetadataProvider?
-    var logLevel = Logger.Level.trace
-
-    init(_ recorder: Recorder) { self.recorder = recorder }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-      get { metadata[key] }
-      set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
-      let all = metadata.merging(event.metadata ?? [:]) { $1 }
-      recorder.add(Entry(level: event.level, message: "\(event.message)", metadata: all.mapValues { "\($0)" }))
-    }
-  }
 
   /// A situation in which a scheduler writes a line. The raw values are the messages.
   enum Situation: String, CaseIterable, Sendable {
@@ -114,9 +81,7 @@ import VarveTesting
     configuration.drainTimeout = .zero
     configuration.abandonAfter = .zero
     configuration.maxCrashes = maxCrashes
-    let recorder = recorder
-    let logger = Logger(label: "log") { _ in RecordingHandler(recorder) }
-    return try TaskScheduler(database, configuration: configuration, clock: clock, logger: logger)
+    return try TaskScheduler(database, configuration: configuration, clock: clock, logger: recorder.logger())
   }
 
   /// Calls the blocking form.
@@ -178,13 +143,7 @@ import VarveTesting
   /// Enqueues a task and claims it as a process that has died.
   private func claim(in database: Database) async throws -> TaskID {
     let id = try enqueue(database)
-    try await database.commitAside { parts in
-      let parts = try TaskParts(parts)
-      guard var record = try parts.record(id) else { return }
-      try record.progress.apply(.claim)
-      var counts = TaskCounts()
-      _ = try TaskEdit.claim(record, start: 0, begun: 0).write(to: parts, &counts)
-    }
+    try await database.claimAndDie([id])
     return id
   }
 
@@ -202,22 +161,8 @@ import VarveTesting
     return [:]
   }
 
-  /// A storage whose commits fail while `fails` is true.
-  private final class FailingBackend: ForwardingBackend, @unchecked Sendable {
-    // Sendable: it has only state that is safe from any thread.
-
-    let fails = Atomic(false)
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      if fails.load(ordering: .acquiring) { throw DatabaseError(.storage, "the disk is full") }
-      return try super.commit(batch, check: check, durability: durability)
-    }
-  }
-
   private func failToWrite() async throws -> [String: String] {
-    let backend = FailingBackend(try EngineBackend(Engine.open(at: "/db", environment: .inMemory())))
+    let backend = FailingBackend(try EngineBackend.inMemory())
     let database = try await Database.open(backend, path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
     let clock = ManualSchedulerClock()
     let scheduler = try scheduler(database, clock)
@@ -229,16 +174,16 @@ import VarveTesting
     }
     _ = try enqueue(database)
     await begun.wait()
-    backend.fails.store(true, ordering: .releasing)
+    backend.fail(.max)
     mayEnd.set()
     // The scheduler waits a second before it tries again.
-    while clock.sleepCount == 0, !Task.isCancelled { await Task.yield() }
-    backend.fails.store(false, ordering: .releasing)
+    await waitUntil { clock.sleepCount > 0 }
+    backend.mend()
     await scheduler.advance(clock, by: .seconds(1))
     #expect(try await database.read { tx in try tx.tasks(.all).count } == 0)
     await scheduler.stop()
     try await database.close()
-    return ["error": "\(DatabaseError(.storage, "the disk is full"))"]
+    return ["error": "\(FailingBackend.error)"]
   }
 
   private func failToMakeSlot() async throws -> [String: String] {
@@ -290,7 +235,7 @@ import VarveTesting
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     try Data("garbage".utf8).write(to: URL(fileURLWithPath: path + "/bad.commands"))
     try await start(scheduler)
-    while SystemInboxFiles().commandFiles(path) != [], !Task.isCancelled { await Task.yield() }
+    await waitUntil { SystemInboxFiles().commandFiles(path) == [] }
     await scheduler.stop()
     try await database.close()
     return ["file": "bad.commands"]
@@ -321,7 +266,7 @@ import VarveTesting
     try inbox.send { $0.pause("paused") }
     let name = try #require(inbox.files.commandFiles(inbox.directory).first)
     try await start(scheduler)
-    while recorder.entries.isEmpty, !Task.isCancelled { await Task.yield() }
+    await waitUntil { !recorder.entries.isEmpty }
     await scheduler.stop()
     #expect(try await database.read { tx in try tx.taskQueueState("paused").isPaused })
     try await database.close()

@@ -9,16 +9,6 @@ import VarveTesting
 
 /// Tests of `run(until:)`, which runs tasks within time that the operating system grants.
 @Suite(.timeLimit(.minutes(10))) struct RunUntilTests {
-  /// Waits until the caller's Swift task is cancelled.
-  private static func waitForCancellation() async {
-    let isCancelled = AsyncFlag()
-    await withTaskCancellationHandler {
-      await isCancelled.wait()
-    } onCancel: {
-      isCancelled.set()
-    }
-  }
-
   /// A call of `run(until:)` with a fixture's database and clock.
   private struct Run {
     let scheduler: TaskScheduler
@@ -76,7 +66,7 @@ import VarveTesting
       if note.text == "short" { return .done }
       try await context.checkpoint(1)
       begun.withLock { $0 += 1 }
-      await Self.waitForCancellation()
+      await waitForCancellation()
       // The work up to the cancellation is kept.
       try await context.checkpoint(2)
       throw CancellationError()
@@ -171,7 +161,7 @@ import VarveTesting
     let mayEnd = AsyncFlag()
     let run = try Run(fixture, for: .seconds(20)) { note, _ in
       begun.withLock { $0 += 1 }
-      if note.text == "stays" { await mayEnd.wait() } else { await Self.waitForCancellation() }
+      if note.text == "stays" { await mayEnd.wait() } else { await waitForCancellation() }
       switch note.text {
       case "fails": throw Broken()
       case "parks": return .park()

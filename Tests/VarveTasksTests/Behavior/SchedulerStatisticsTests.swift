@@ -1,8 +1,6 @@
 import EngineTestSupport
-import Foundation
 import Testing
 import Varve
-import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
@@ -160,28 +158,19 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  /// Enqueues tasks in one transaction that survives a loss of power.
-  private static func enqueueDurably(_ texts: [String], in database: Database) throws {
-    try database.write(durability: .power) { tx in
-      for text in texts { try tx.enqueue(Note(text)) }
-    }
-  }
-
   @Test func `a commit in which attempts begin counts once, with the time until it is acknowledged`() async throws {
-    let gate = Gate()
-    let engine = try Engine.open(at: "/held", environment: .inMemory())
     // The transactions of the test pass the gate, and the commits of the scheduler wait.
-    let backend = HeldBackend(try EngineBackend(engine), gate, holding: .process)
-    let database = try await Database.open(
-      backend, path: "/held", definition: DatabaseDefinition { TaskStorage.handle })
-    let fixture = try TaskFixture(database, workers: 2)
+    let held = try HeldTasks(holding: .process)
+    let (gate, fixture) = (held.gate, held.fixture)
     try fixture.handle()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.scheduler.statistics.claims == TaskDurations())
     gate.shut()
-    try Self.enqueueDurably(["a", "b"], in: database)
-    await fixture.poll { gate.waitingCount >= 1 }
+    try await fixture.writeOnThread(durability: .power) { tx in
+      for text in ["a", "b"] { try tx.enqueue(Note(text)) }
+    }
+    await held.waitUntilHeld()
     fixture.clock.advance(by: .milliseconds(30))
     gate.open()
     await fixture.poll { fixture.lines.count == 2 }

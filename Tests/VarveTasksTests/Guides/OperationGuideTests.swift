@@ -22,17 +22,6 @@ struct OperationGuideTests {
     return try fixture.read { tx in try tx.task(id)?.due }.map { $0 - now }
   }
 
-  /// Waits until the caller's Swift task is cancelled, and throws.
-  private static func waitForCancellation() async throws {
-    let isCancelled = AsyncFlag()
-    await withTaskCancellationHandler {
-      await isCancelled.wait()
-    } onCancel: {
-      isCancelled.set()
-    }
-    throw CancellationError()
-  }
-
   // MARK: - OrderingTasks
 
   @Test func `OrderingTasks 1: a preview that has waited long enough runs before a new one`() async throws {
@@ -225,7 +214,8 @@ struct OperationGuideTests {
       fixture.lines.add("\(page)")
       if fixture.lines.count > 1 { return }
       begun.set()
-      try await Self.waitForCancellation()
+      await waitForCancellation()
+      throw CancellationError()
     }
     try await fixture.scheduler.start()
     let id = try fixture.write { tx in try tx.enqueue(FailingTasks4.Render(page: 7)).id }
@@ -312,7 +302,8 @@ struct OperationGuideTests {
       lines.add("\(page)")
       if lines.count != 2 { return }
       begun.set()
-      try await Self.waitForCancellation()
+      await waitForCancellation()
+      throw CancellationError()
     }
     let id = try fixture.write { tx in try tx.enqueue(OperatingTasks3.Scan(pageCount: 3)).id }
     async let isRun: Void = OperatingTasks3.runInBackground(scheduler, for: .seconds(21), clock: clock)
@@ -326,40 +317,21 @@ struct OperationGuideTests {
     #expect(try fixture.state(id) == nil)
   }
 
-  /// A log handler that keeps the lines with their metadata.
-  private struct RecordingHandler: LogHandler {
-    let lines: TaskFixture.Lines
-    var metadata: Logger.Metadata = [:]
-    var metadataProvider: Logger.MetadataProvider?
-    var logLevel = Logger.Level.info
-
-    init(_ lines: TaskFixture.Lines) { self.lines = lines }
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-      get { metadata[key] }
-      set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) {
-      let all = metadata.merging(event.metadata ?? [:]) { $1 }
-      let words = all.filter { $0.key != "task.epoch" }.map { "\($0.key)=\($0.value)" }.sorted()
-      lines.add("\(event.level) \(event.message): \(words.joined(separator: " "))")
-    }
-  }
-
   @Test func `OperatingTasks 4: the lines of a handler have the metadata of its attempt`() async throws {
     let fixture = try TaskFixture()
-    let lines = fixture.lines
-    let base = Logger(label: "guide") { _ in RecordingHandler(lines) }
-    let scheduler = try OperatingTasks4.makeScheduler(fixture.database, base)
+    let recorder = LogRecorder()
+    let scheduler = try OperatingTasks4.makeScheduler(fixture.database, recorder.logger(.info))
     try await scheduler.start()
     let id = try fixture.write { tx in try tx.enqueue(OperatingTasks4.Mail(address: "a@b")).id }
     await scheduler.waitUntilIdle()
     await scheduler.stop()
-    let words = [
-      "mail.address=a@b", "service=mailer", "task.attempt=1", "task.id=\(id)", "task.kind=mail", "task.queue=default",
+    let entries = recorder.entries
+    #expect(entries.map(\.message) == ["sending"] && entries.first?.level == .info)
+    let expected = [
+      "mail.address": "a@b", "service": "mailer", "task.attempt": "1", "task.id": "\(id)", "task.kind": "mail",
+      "task.queue": "default",
     ]
-    #expect(lines.take() == ["info sending: \(words.joined(separator: " "))"])
+    #expect(entries.first?.metadata.filter { $0.key != "task.epoch" } == expected)
   }
 
   @Test func `OperatingTasks 5: a report names the queues whose first task has waited for a minute`() async throws {

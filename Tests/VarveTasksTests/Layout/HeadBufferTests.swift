@@ -46,7 +46,7 @@ import VarveTesting
     #expect(ending.count == 4)
     #expect(ending.allSatisfy { !$0.isOfRange && $0.range.lower.first == TaskKeys.claim })
     #expect(recorded.fixture.lines.take().sorted() == ["0", "1", "2", "3"])
-    try await recorded.close()
+    try await recorded.fixture.close()
   }
 
   @Test func `layout 4: a claim adds one row and leaves that of the task, and the end of the attempt removes both`()
@@ -63,7 +63,7 @@ import VarveTesting
     for tag in [TaskKeys.claim, TaskKeys.byID, Self.line] {
       #expect(ending.tags(.singleDelete).count { $0 == tag } == 4, "0x\(String(tag, radix: 16))")
     }
-    try await recorded.close()
+    try await recorded.fixture.close()
   }
 
   /// With `isPinned`, a snapshot is held throughout, so that no compaction removes what is dead.
@@ -99,7 +99,7 @@ import VarveTesting
     #expect(pages.reduce(0) { $0 + $1.rowCount } <= 2 * count)
     #expect(pages.count <= count / 64)
     withExtendedLifetime(pinned) {}
-    try await recorded.close()
+    try await recorded.fixture.close()
   }
 
   @Test func `layout 9: a read for a line ends with the line, and no read of tasks is without an end`() async throws {
@@ -140,7 +140,7 @@ import VarveTesting
       let line = try LineID(of: read.range.lower)
       #expect(read.range.upper == StorageRange(prefix: line.begin).upper)
     }
-    try await recorded.close()
+    try await recorded.fixture.close()
   }
 
   @Test func `layout 11: the number of tasks in a state is one read, however many tasks there are`() async throws {
@@ -158,6 +158,6 @@ import VarveTesting
       let found = reads.filter { $0.family.number == counts }
       #expect(found.count == 1 && found.allSatisfy { !$0.isOfRange })
     }
-    try await recorded.close()
+    try await recorded.fixture.close()
   }
 }

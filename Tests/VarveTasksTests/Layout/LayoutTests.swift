@@ -38,7 +38,7 @@ import VarveTesting
     for name in changed {
       #expect(name.hasPrefix("x.") && Self.parts.contains { name.hasSuffix(".\($0)") }, "\(name)")
     }
-    try await recorded.close()
+    try await recorded.fixture.close()
   }
 
   @Test func `layout 8: neither an idle scheduler nor one whose handlers run holds a snapshot`() async throws {
@@ -82,7 +82,7 @@ import VarveTesting
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
     #expect(await held() == 0)
-    try await recorded.close()
+    try await recorded.fixture.close()
   }
 
   @Test func `layout 12: after the process died the limits of a queue and of its keys are free`() async throws {
@@ -111,17 +111,12 @@ import VarveTesting
     mayEnd.set()
     let next = try TaskFixture(first.database, rules: [.all: rules], workers: 8, clock: first.clock)
     let areTwo = AsyncFlag()
-    let running = Mutex((now: 0, most: 0))
+    let running = Gauge()
     try next.handle { note, _ in
       if !note.text.hasSuffix("2") { return .done }
-      let now = running.withLock { running in
-        running.now += 1
-        running.most = max(running.most, running.now)
-        return running.now
-      }
-      if now == 2 { areTwo.set() }
+      if running.add(1) == 2 { areTwo.set() }
       await areTwo.wait()
-      running.withLock { $0.now -= 1 }
+      running.add(-1)
       return .done
     }
     try await next.scheduler.start()
@@ -130,7 +125,7 @@ import VarveTesting
     try enqueue(2, next)
     await next.scheduler.waitUntilIdle()
     #expect(Set(next.lines.take()) == ["a2", "b2"])
-    #expect(running.withLock { $0.most } == 2)
+    #expect(running.most() == 2)
     await next.scheduler.stop()
   }
 
@@ -166,7 +161,7 @@ import VarveTesting
       changes.tags(.singleDelete).count { $0 == TaskKeys.claim }
     }
     #expect(sizes == [1, 512, 88])
-    try await recorded.close()
+    try await recorded.fixture.close()
   }
 
   // MARK: - Bytes
@@ -174,9 +169,7 @@ import VarveTesting
   /// Returns a scheduler of a database in memory whose handler does nothing, and the engine of the database.
   private static func measured() throws -> (engine: Engine, fixture: TaskFixture) {
     let engine = try Engine.open(at: "/measured", environment: .inMemory())
-    let database = try Database.open(
-      try EngineBackend(engine), path: "/measured", definition: DatabaseDefinition { TaskStorage.handle })
-    let fixture = try TaskFixture(database, workers: 4)
+    let fixture = try TaskFixture(over: EngineBackend(engine), workers: 4)
     try fixture.handle()
     return (engine, fixture)
   }

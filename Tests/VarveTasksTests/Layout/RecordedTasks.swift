@@ -21,9 +21,7 @@ struct RecordedTasks {
     } else {
       backend = RecordingBackend(storage)
     }
-    let database = try Database.open(
-      backend, path: "/recorded", definition: DatabaseDefinition { TaskStorage.handle })
-    fixture = try TaskFixture(database, rules: rules, workers: workers)
+    fixture = try TaskFixture(over: backend, rules: rules, workers: workers)
   }
 
   /// Returns the family of a part of the extension. It exists as soon as something was written to it.
@@ -48,11 +46,6 @@ struct RecordedTasks {
   func takeChanges() throws -> [[RecordingBackend.Change]] {
     let live = try family("live")
     return backend.takeCommits().map { $0.changes.filter { $0.family == live.number } }.filter { !$0.isEmpty }
-  }
-
-  /// Stops the scheduler, and closes the database.
-  func close() async throws {
-    try await fixture.close()
   }
 }
 

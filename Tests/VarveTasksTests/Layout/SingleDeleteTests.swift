@@ -2,7 +2,6 @@ import EngineTestSupport
 import Foundation
 import Testing
 import Varve
-import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
@@ -10,15 +9,6 @@ import VarveTesting
 
 /// Tests that each row of a task is put once before it is removed, because it is removed by a single delete.
 @Suite(.timeLimit(.minutes(10))) struct SingleDeleteTests {
-  private static func waitForCancellation() async {
-    let isCancelled = AsyncFlag()
-    await withTaskCancellationHandler {
-      await isCancelled.wait()
-    } onCancel: {
-      isCancelled.set()
-    }
-  }
-
   /// Registers a handler whose attempts end in every way.
   private static func handle(_ fixture: TaskFixture) throws {
     try fixture.handle { note, context in
@@ -34,7 +24,7 @@ import VarveTesting
         if isFirst { throw Broken() }
       case "completes": try await context.complete { tx in try tx.set(1, key: 1, in: "effects") }
       case "runs":
-        await Self.waitForCancellation()
+        await waitForCancellation()
         throw CancellationError()
       default: break
       }
@@ -146,45 +136,30 @@ import VarveTesting
     let left = Self.check(try recorded.takeChanges().flatMap { $0 })
     #expect(left.isEmpty, "\(left)")
     #expect(try fixture.rowCount() == 0)
-    try await recorded.close()
-  }
-
-  /// Cancels a task on a separate thread by a commit that survives a loss of power. Returns the number of cancelled
-  /// tasks.
-  private static func cancelDurably(_ id: TaskID, in database: Database) async -> Int? {
-    await withCheckedContinuation { continuation in
-      Thread.detachNewThread {
-        let count = try? database.write(durability: .power) { tx in try tx.cancel(.id(id)) }
-        continuation.resume(returning: count)
-      }
-    }
+    try await recorded.fixture.close()
   }
 
   @Test func `layout 5: two transactions that cancel one running task put one row, which the end of the task removes`()
     async throws
   {
-    let gate = Gate()
-    let backend = HeldBackend(try EngineBackend(Engine.open(at: "/held", environment: .inMemory())), gate)
-    let database = try await Database.open(
-      backend, path: "/held", definition: DatabaseDefinition { TaskStorage.handle })
-    let fixture = try TaskFixture(database)
+    let held = try HeldTasks(holding: .power, workers: 1)
+    let (gate, fixture) = (held.gate, held.fixture)
     try Self.handle(fixture)
     try await fixture.scheduler.start()
     let id = try fixture.enqueue("runs")
     await fixture.poll { fixture.lines.count == 1 }
     // Both transactions run before the commit of the first one is acknowledged.
     gate.shut()
-    async let first = Self.cancelDurably(id, in: database)
-    await fixture.poll { gate.waitingCount >= 1 }
-    async let second = Self.cancelDurably(id, in: database)
-    await fixture.poll { gate.waitingCount >= 2 }
+    async let first = fixture.writeOnThread(durability: .power) { tx in try tx.cancel(.id(id)) }
+    await held.waitUntilHeld(1)
+    async let second = fixture.writeOnThread(durability: .power) { tx in try tx.cancel(.id(id)) }
+    await held.waitUntilHeld(2)
     gate.open()
-    let counts = [await first, await second]
+    let counts = [try await first, try await second]
     #expect(counts == [1, 1])
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.state(id) == nil)
     #expect(try fixture.rowCount() == 0)
-    await fixture.scheduler.stop()
-    try await database.close()
+    try await fixture.close()
   }
 }
