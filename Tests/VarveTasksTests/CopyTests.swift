@@ -26,10 +26,6 @@ struct CopyTests {
     return fixture
   }
 
-  private func close(_ fixture: TaskFixture) async throws {
-    try await fixture.close()
-  }
-
   @Test func `a backup starts no task and no schedule until they are released, and the original runs its own`()
     async throws
   {
@@ -75,7 +71,7 @@ struct CopyTests {
 
     // The tasks are held after the next start, too.
     let clock = second.clock
-    try await close(second)
+    try await second.close()
     second = try open(copy, clock)
     try second.scheduler.schedule("minute", "* * * * *") { _ in Note("slot") }
     try await second.scheduler.start()
@@ -87,14 +83,14 @@ struct CopyTests {
     await second.scheduler.waitUntilIdle()
     #expect(second.lines.take() == ["first", "second", "third"])
     await second.poll { try second.read { tx in try tx.taskSchedules().count } == 1 }
-    try await close(second)
+    try await second.close()
     second = try open(copy, clock)
     try second.enqueue("fourth")
     try await second.scheduler.start()
     await second.scheduler.waitUntilIdle()
     #expect(second.lines.take() == ["fourth"])
-    try await close(second)
-    try await close(original)
+    try await second.close()
+    try await original.close()
   }
 
   @Test(arguments: [true, false])
@@ -110,12 +106,12 @@ struct CopyTests {
     try original.backup(to: copy)
     returns.set()
     await original.scheduler.waitUntilIdle()
-    try await close(original)
+    try await original.close()
 
     var second = try open(copy)
     if isReleasedFirst {
       try second.write { tx in try tx.releaseTasks() }
-      try await close(second)
+      try await second.close()
       second = try open(copy)
       try second.write { tx in try tx.pause("default") }
     }
@@ -133,7 +129,7 @@ struct CopyTests {
       #expect(event.kind == .started)
       break
     }
-    try await close(second)
+    try await second.close()
   }
 
   @Test func `a copy of a database without tasks runs new tasks, and a copy of it that has tasks is held`() async throws
@@ -141,7 +137,7 @@ struct CopyTests {
     let third = directory.path + "/third"
     let original = try open(path)
     try original.backup(to: copy)
-    try await close(original)
+    try await original.close()
     let second = try open(copy)
     try second.enqueue("a")
     try await second.scheduler.start()
@@ -149,26 +145,26 @@ struct CopyTests {
     #expect(second.lines.take() == ["a"])
     try second.enqueue("b") { $0.start = .parked() }
     try second.backup(to: third)
-    try await close(second)
+    try await second.close()
     let fixture = try open(third)
     #expect(try fixture.read { tx in try tx.areTasksHeld })
-    try await close(fixture)
+    try await fixture.close()
     let again = try open(copy)
     #expect(try again.read { tx in try tx.areTasksHeld } == false)
-    try await close(again)
+    try await again.close()
   }
 
   @Test func `a copy is released by the inbox`() async throws {
     let original = try open(path)
     try original.enqueue("first")
     try original.backup(to: copy)
-    try await close(original)
+    try await original.close()
     let second = try open(copy)
     try await second.scheduler.start()
     try TaskInbox(copy).send { $0.releaseTasks() }
     await second.poll { second.lines.count == 1 }
     #expect(second.lines.take() == ["first"])
-    try await close(second)
+    try await second.close()
   }
 
   @Test func `the idempotency key is the same in each attempt, and another one in a copy`() async throws {
@@ -182,12 +178,12 @@ struct CopyTests {
       try fixture.write { tx in try tx.releaseTasks() }
       try await fixture.scheduler.start()
       await fixture.scheduler.waitUntilIdle()
-      try await close(fixture)
+      try await fixture.close()
     }
     let original = try open(path)
     let id = try original.enqueue("first")
     try original.backup(to: copy)
-    try await close(original)
+    try await original.close()
     try await run(path)
     try await run(copy)
     let found = keys.withLock { $0 }

@@ -7,14 +7,10 @@ import Testing
 struct CronTests {
   private static func zone(_ name: String) throws -> TimeZone { try #require(TimeZone(identifier: name)) }
 
-  private static func date(_ text: String) throws -> Date {
-    try #require(try? Date(text, strategy: .iso8601), "\(text) is not a date")
-  }
-
   private static func times(_ expression: String, _ zone: TimeZone, from: String, to: String) throws -> [String] {
-    let (expression, end) = (try CronExpression(expression), try date(to))
+    let (expression, end) = (try CronExpression(expression), try Date(iso: to))
     var times: [String] = []
-    var last = try date(from)
+    var last = try Date(iso: from)
     while let next = expression.next(after: last, in: zone), next < end {
       #expect(next > last)
       times.append(next.ISO8601Format())
@@ -115,7 +111,7 @@ struct CronTests {
       let zone = try Self.zone(name)
       calendar.timeZone = zone
       let expression = try CronExpression("10 5 * * 1,3")
-      var last = try Self.date("2026-01-01T00:00:00Z")
+      var last = try Date(iso: "2026-01-01T00:00:00Z")
       for _ in 0..<150 {
         let next = try #require(expression.next(after: last, in: zone))
         let parts = calendar.dateComponents([.hour, .minute, .weekday, .second], from: next)

@@ -22,11 +22,6 @@ struct DependencyTests {
     return fixture
   }
 
-  private static func leavesNothing(_ fixture: TaskFixture) throws {
-    #expect(try fixture.rowCount() == 0)
-    #expect(try fixture.configCount(0x46) == 0)
-  }
-
   @Test func `4 and 6 the last task of a diamond runs after both tasks that it depends on`() async throws {
     let fixture = try await Self.fixture()
     try await fixture.scheduler.start()
@@ -40,7 +35,7 @@ struct DependencyTests {
     let lines = fixture.lines.take()
     #expect(lines.first == "top" && lines.last == "last" && lines.count == 4)
     #expect(try fixture.state(last) == nil)
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -56,7 +51,7 @@ struct DependencyTests {
     #expect(throws: TaskError.unknownTask(unknown)) {
       try fixture.write { tx in try tx.enqueue(Note("child"), Self.after([unknown])) }
     }
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -84,7 +79,7 @@ struct DependencyTests {
     #expect(try fixture.write { tx in try tx.delete(.dead("default")) } == 1)
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["stays"])
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -113,7 +108,7 @@ struct DependencyTests {
     #expect(
       lines.filter { $0.hasSuffix("serial") } == ["parent serial", "parent serial", "child serial", "other serial"])
     #expect(lines.contains("child standard"))
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -135,7 +130,7 @@ struct DependencyTests {
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["parent", "child"])
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -147,15 +142,11 @@ struct DependencyTests {
     let parent = try fixture.enqueue("parent") { $0.start = .parked() }
     // The transaction reads at a commit before the parent's end.
     let (stands, mayGo) = (AsyncFlag(), Flag())
-    let done = AsyncFlag()
-    Thread.detachNewThread {
-      try? fixture.database.write { tx in
-        _ = try tx.taskCount(in: "default", .parked)
-        stands.set()
-        while !mayGo.isSet { sched_yield() }
-        try tx.enqueue(Note("child"), Self.after([parent]))
-      }
-      done.set()
+    async let write: Void = fixture.writeOnThread { tx in
+      _ = try tx.taskCount(in: "default", .parked)
+      stands.set()
+      while !mayGo.isSet { sched_yield() }
+      try tx.enqueue(Note("child"), Self.after([parent]))
     }
     await stands.wait()
     _ = try await fixture.database.commitAside { parts in
@@ -167,10 +158,10 @@ struct DependencyTests {
       try counts.write(to: parts.counts)
     }
     mayGo.set()
-    await done.wait()
+    try await write
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["child"])
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -186,7 +177,7 @@ struct DependencyTests {
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     #expect(Set(fixture.lines.take()).count == count + 1)
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
     // The parent ends in a transaction while no scheduler runs.
     let parent = try fixture.enqueue("other") { $0.start = .parked() }
@@ -199,7 +190,7 @@ struct DependencyTests {
     try await next.scheduler.start()
     await next.scheduler.waitUntilIdle()
     #expect(next.lines.take().count == count)
-    try Self.leavesNothing(next)
+    try next.expectNothingLeft()
     await next.scheduler.stop()
   }
 
@@ -228,7 +219,7 @@ struct DependencyTests {
     #expect(try fixture.state(id) == nil)
     #expect(try fixture.read { tx in try tx.count(in: "effects") } == (text == "done" ? 0 : 1))
     await fixture.scheduler.stop()
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
   }
 
   @Test func `complete makes children ready in its own transaction`() async throws {
@@ -278,7 +269,7 @@ struct DependencyTests {
     }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["runs", "child"])
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -323,7 +314,7 @@ struct DependencyTests {
     #expect(try fixture.write { tx in try tx.delete(.id(parent)) } == 1)
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["child"])
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -347,7 +338,7 @@ struct DependencyTests {
     #expect(fixture.lines.take() == ["parent"])
     await fixture.scheduler.advance(fixture.clock, by: .seconds(1))
     #expect(fixture.lines.take() == ["later"])
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -376,7 +367,7 @@ struct DependencyTests {
       #expect(try fixture.state(parent) == nil)
       #expect(fixture.lines.take() == ["next"])
     }
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     #expect(try fixture.read { tx in try tx.tasks.parts.ended.count() } == 0)
     await fixture.scheduler.stop()
   }
@@ -389,7 +380,7 @@ struct DependencyTests {
     try fixture.handle { note, _ in
       if note.text != "parent" { return .done }
       begun.set()
-      while !Task.isCancelled { await Task.yield() }
+      await waitForCancellation()
       throw CancellationError()
     }
     try await fixture.scheduler.start()
@@ -405,7 +396,7 @@ struct DependencyTests {
     #expect(try fixture.write { tx in try tx.delete(.id(parent)) } == 1)
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["parent", "next", "child"])
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 
@@ -537,7 +528,7 @@ struct DependencyTests {
     #expect(fixture.lines.take() == ["empty"])
     #expect(try fixture.write { tx in try tx.delete(.dead("default")) } == 2)
     #expect(try fixture.read { tx in try tx.tasks.parts.counts.count(StorageRange(prefix: [0x47])) } == 0)
-    try Self.leavesNothing(fixture)
+    try fixture.expectNothingLeft()
     await fixture.scheduler.stop()
   }
 }

@@ -37,10 +37,6 @@ import VarveTesting
     return fixture
   }
 
-  private func close(_ fixture: TaskFixture) async throws {
-    try await fixture.close()
-  }
-
   private func files(_ directory: String) -> [String] {
     ((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).sorted()
   }
@@ -70,13 +66,13 @@ import VarveTesting
     await fixture.poll { fixture.lines.count == 1 }
     #expect(fixture.lines.take() == ["sent"])
     // No record of a file is left.
-    await fixture.poll { try fixture.configCount(0x49) == 0 }
-    try await close(fixture)
+    await fixture.poll { try fixture.configCount(ConfigKeys.inbox) == 0 }
+    try await fixture.close()
     fixture = try self.fixture()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take().isEmpty)
-    try await close(fixture)
+    try await fixture.close()
   }
 
   @Test func `a file that comes back after it was applied is not applied again`() async throws {
@@ -91,7 +87,7 @@ import VarveTesting
     await fixture.poll { files(inbox.directory).isEmpty }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take().isEmpty)
-    try await close(fixture)
+    try await fixture.close()
   }
 
   @Test func `a file that can't be applied is refused as a whole, with the reason, and never stops the next`()
@@ -132,46 +128,25 @@ import VarveTesting
     }
     #expect(reasons.contains { $0.contains("\"unknown\"") })
     #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
-    try await close(fixture)
-  }
-
-  /// A storage that refuses some of the commits that survive a power loss, as if something that they had read was
-  /// changed.
-  private final class ConflictingBackend: ForwardingBackend, @unchecked Sendable {
-    // Sendable: it has only state that is safe from any thread.
-    let conflicts = Atomic(0)
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      if durability == .power, conflicts.load(ordering: .acquiring) > 0 {
-        conflicts.subtract(1, ordering: .acquiringAndReleasing)
-        throw DatabaseError(.conflict, "something was changed")
-      }
-      return try super.commit(batch, check: check, durability: durability)
-    }
-  }
-
-  private func conflicting() throws -> (fixture: TaskFixture, backend: ConflictingBackend) {
-    let engine = try Engine.open(at: path, options: StorageSite.options, environment: .system)
-    let backend = ConflictingBackend(try EngineBackend(engine))
-    let definition = DatabaseDefinition { TaskStorage.handle }
-    return (try TaskFixture(try Database.open(backend, path: path, definition: definition)), backend)
+    try await fixture.close()
   }
 
   @Test func `a file whose transaction conflicts with commits of the scheduler is applied again at once`() async throws
   {
-    let (fixture, backend) = try conflicting()
+    let backend = FailingBackend(
+      try EngineBackend(try Engine.open(at: path, options: StorageSite.options, environment: .system)))
+    let definition = DatabaseDefinition { TaskStorage.handle }
+    let fixture = try TaskFixture(try await Database.open(backend, path: path, definition: definition))
     try fixture.handle()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
-    backend.conflicts.store(3, ordering: .releasing)
+    backend.fail(3, of: .power, with: DatabaseError(.conflict, "something was changed"))
     try inbox.send { try $0.enqueue(Note("sent")) }
     await fixture.poll { files(inbox.directory).isEmpty }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["sent"])
-    #expect(backend.conflicts.load(ordering: .acquiring) == 0)
-    try await close(fixture)
+    #expect(backend.hasFailed)
+    try await fixture.close()
   }
 
   @Test func `a file whose transaction waits for the writer in vain is applied after a pause, without another file`()
@@ -181,28 +156,19 @@ import VarveTesting
     try fixture.handle()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
-    let (held, mayCommit) = (AsyncFlag(), DispatchSemaphore(value: 0))
-    async let write: Void = fixture.writeOnThread { _ in
-      held.set()
-      mayCommit.wait()
-    }
-    await held.wait()
-    do { try inbox.send { try $0.enqueue(Note("sent")) } } catch {
-      mayCommit.signal()
-      throw error
-    }
+    let open = await OpenTransaction(fixture) { _ in }
+    try inbox.send { try $0.enqueue(Note("sent")) }
     // Nothing else waits for a time.
     await fixture.poll { fixture.clock.sleepCount > 0 }
     #expect(files(inbox.directory).count == 1 && fixture.lines.count == 0)
-    mayCommit.signal()
-    try await write
+    try await open.finish()
     await fixture.poll {
       fixture.clock.advance(by: .seconds(1))
       return files(inbox.directory).isEmpty
     }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["sent"])
-    try await close(fixture)
+    try await fixture.close()
   }
 
   /// Returns a fixture whose transactions wait only a short time for the writer.

@@ -8,20 +8,6 @@ import VarveTesting
 
 /// Tests of how many tasks run at once, and of how often they begin.
 struct LimitTests {
-  /// The present and the greatest number of running tasks, by a key.
-  private final class Gauge: Sendable {
-    private let counts = Mutex<[String: (now: Int, most: Int)]>([:])
-    func add(_ number: Int, _ key: String) {
-      counts.withLock { counts in
-        var count = counts[key] ?? (0, 0)
-        count.now += number
-        count.most = max(count.most, count.now)
-        counts[key] = count
-      }
-    }
-    func most(_ key: String) -> Int { counts.withLock { $0[key]?.most ?? 0 } }
-  }
-
   private static func keyed(_ queue: QueueName, _ key: String?) -> TaskOptions {
     var options = TaskOptions(queue: queue)
     options.limitKey = key

@@ -102,16 +102,8 @@ struct RecoveryTests {
     let begun = AsyncFlag()
     try scheduler.register(Note.self) { note, context in
       begun.set()
-      try await withTaskCancellationHandler {
-        let ended = AsyncFlag()
-        await withTaskCancellationHandler {
-          await ended.wait()
-        } onCancel: {
-          ended.set()
-        }
-        try Task.checkCancellation()
-      } onCancel: {
-      }
+      await waitForCancellation()
+      try Task.checkCancellation()
       return .done
     }
     try await scheduler.start()
@@ -177,12 +169,7 @@ struct RecoveryTests {
     try fixture.handle { note, context in
       if note.text == "short" { return .done }
       begun.set()
-      let ended = AsyncFlag()
-      await withTaskCancellationHandler {
-        await ended.wait()
-      } onCancel: {
-        ended.set()
-      }
+      await waitForCancellation()
       try await context.checkpoint(7)
       throw CancellationError()
     }
@@ -255,23 +242,11 @@ struct RecoveryTests {
     let fixture = try TaskFixture(workers: 4)
     try fixture.handle()
     for number in 0..<100 { try fixture.enqueue("\(number)") }
-    let (held, gate) = (AsyncFlag(), DispatchSemaphore(value: 0))
-    let ended = AsyncFlag()
-    // The write runs on a separate thread, because the threads of Swift tasks are few.
-    Thread.detachNewThread {
-      try? fixture.write { tx in
-        try tx.set(1, key: 1, in: "rows")
-        held.set()
-        gate.wait()
-      }
-      ended.set()
-    }
-    await held.wait()
+    let open = await OpenTransaction(fixture) { tx in try tx.set(1, key: 1, in: "rows") }
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take().count == 100)
-    gate.signal()
-    await ended.wait()
+    try await open.finish()
     #expect(try fixture.read { tx in try tx.count(in: "rows") } == 1)
     await fixture.scheduler.stop()
   }
@@ -282,24 +257,12 @@ struct RecoveryTests {
       let fixture = try TaskFixture(rules: .all(isSerial: isSerial), workers: 4)
       try fixture.handle()
       let ids = try (0..<3).map { try fixture.enqueue("\($0)") }
-      let (held, gate) = (AsyncFlag(), DispatchSemaphore(value: 0))
-      let ended = AsyncFlag()
-      Thread.detachNewThread {
-        try? fixture.write { tx in
-          try tx.cancel(.id(ids[0]))
-          held.set()
-          gate.wait()
-          throw Undo()
-        }
-        ended.set()
-      }
-      await held.wait()
+      let open = await OpenTransaction(fixture, isUndone: true) { tx in try tx.cancel(.id(ids[0])) }
       try await fixture.scheduler.start()
       await fixture.scheduler.waitUntilIdle()
       // No task passes the head of a serial queue.
       #expect(fixture.lines.take() == (isSerial ? [] : ["1", "2"]))
-      gate.signal()
-      await ended.wait()
+      try await open.finish()
       await fixture.poll { try fixture.state(ids[0]) == nil }
       await fixture.scheduler.waitUntilIdle()
       #expect(fixture.lines.take() == (isSerial ? ["0", "1", "2"] : ["0"]))
@@ -313,23 +276,14 @@ struct RecoveryTests {
       try fixture.handle()
       let id = try fixture.enqueue("later") { $0.start = .after(.seconds(5)) }
       try await fixture.scheduler.start()
-      let (held, gate, ended) = (AsyncFlag(), DispatchSemaphore(value: 0), AsyncFlag())
       let isCommitted = Flag()
-      Thread.detachNewThread {
-        let result = try? fixture.write { tx in
-          try tx.cancel(.id(id))
-          held.set()
-          gate.wait()
-          if isKept { throw Undo() }
-        }
-        if result != nil { isCommitted.set() }
-        ended.set()
+      let open = await OpenTransaction(fixture, isUndone: isKept) { tx in
+        try tx.cancel(.id(id))
+        tx.onCommit { isCommitted.set() }
       }
-      await held.wait()
       await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
       #expect(fixture.lines.take() == [])
-      gate.signal()
-      await ended.wait()
+      try await open.finish()
       await fixture.poll { try fixture.state(id) == nil }
       await fixture.scheduler.waitUntilIdle()
       #expect(isCommitted.isSet == !isKept)

@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 import Varve
 import VarveTesting
@@ -16,12 +15,8 @@ struct StartTests {
     init(rules: [QueueSelector: QueueRules] = [:]) throws {
       fixture = try TaskFixture(rules: rules)
       try fixture.handle()
-      let (wakes, scheduler) = (wakes, fixture.scheduler)
-      let host = TaskDispatcher.Host(
-        clock: fixture.clock, workers: 1, abandonAfter: .seconds(10), start: 1, rules: { scheduler.rules(of: $0) },
-        wake: { wakes.set() },
-        timersChanged: {}, released: {})
-      #expect(dispatcher.attach(host, scheduler.state.withLock { $0.handlers }))
+      let wakes = wakes
+      fixture.attach(wake: { wakes.set() })
     }
 
     /// Takes work as the scheduler does: lines are read first.
@@ -95,16 +90,11 @@ struct StartTests {
     async throws
   {
     let fixture = try TaskFixture(workers: 4, kept: [.crashed, .dead])
-    let running = Mutex<[String: Int]>([:])
-    let overlaps = Mutex(0)
+    let running = Gauge()
     try fixture.handle { note, _ in
-      let count = running.withLock { running in
-        running[note.text, default: 0] += 1
-        return running[note.text] ?? 0
-      }
-      if count > 1 { overlaps.withLock { $0 += 1 } }
+      running.add(1, note.text)
       for _ in 0..<20 { await Task.yield() }
-      running.withLock { $0[note.text, default: 0] -= 1 }
+      running.add(-1, note.text)
       return .done
     }
     for number in 0..<200 { try fixture.enqueue("\(number)") }
@@ -122,7 +112,7 @@ struct StartTests {
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     await fixture.scheduler.stop()
-    #expect(overlaps.withLock { $0 } == 0)
+    #expect(running.maximum == 1)
     #expect(try fixture.read { tx in try tx.taskEvents() }.map(\.event.kind) == [])
     #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
     #expect(Set(fixture.lines.take()).count == 200)

@@ -34,7 +34,7 @@ import Varve
         }, { firstRings.set() })
       isFirstSet.set()
     }
-    while gate.waitingCount == 0, !Task.isCancelled { await Task.yield() }
+    await waitUntil { gate.waitingCount > 0 }
     Thread.detachNewThread {
       alarm.set({ .seconds(5) }, { secondRings.set() })
       isSecondSet.set()
@@ -42,11 +42,11 @@ import Varve
     // The second call must not overtake the first one, which has asked before it.
     for _ in 0..<1_000 { await Task.yield() }
     gate.open()
-    while !isFirstSet.isSet || !isSecondSet.isSet, !Task.isCancelled { await Task.yield() }
-    while clock.deadlines != [.seconds(5)], !Task.isCancelled { await Task.yield() }
+    await waitUntil { isFirstSet.isSet && isSecondSet.isSet }
+    await waitUntil { clock.deadlines == [.seconds(5)] }
     #expect(clock.deadlines == [.seconds(5)])
     clock.advance(by: .seconds(5))
-    while !secondRings.isSet, !Task.isCancelled { await Task.yield() }
+    await waitUntil { secondRings.isSet }
     #expect(secondRings.isSet && !firstRings.isSet)
   }
 

@@ -201,10 +201,7 @@ import VarveTesting
       random = SeededRandom(seed: seed)
       fixture = try TaskFixture()
       let (scheduler, changes) = (fixture.scheduler, changes)
-      let host = TaskDispatcher.Host(
-        clock: fixture.clock, workers: 1, abandonAfter: .seconds(10), start: 1, rules: { scheduler.rules(of: $0) },
-        wake: {}, timersChanged: { changes.value.add(1, ordering: .relaxed) }, released: {})
-      #expect(scheduler.dispatcher.attach(host, TaskHandlers()))
+      fixture.attach(timersChanged: { changes.value.add(1, ordering: .relaxed) })
       _ = scheduler.dispatcher.beginLoadingTimers()
       scheduler.dispatcher.loadTimers([], next: nil)
       scheduler.dispatcher.discover([])

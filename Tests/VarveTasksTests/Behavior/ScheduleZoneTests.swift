@@ -12,17 +12,13 @@ import VarveTesting
 /// represented by two zones that agree up to the change: Athens and Istanbul had the same time until the end of
 /// October 2016, when Turkey abolished winter time. A system with older rules continued with those of Athens.
 @Suite(.timeLimit(.minutes(10))) struct ScheduleZoneTests {
-  private static func date(_ text: String) throws -> Date {
-    try #require(try? Date(text, strategy: .iso8601), "\(text) is not a date")
-  }
-
   /// Starts a scheduler with a daily schedule: on a new database at a date, or on the database of an older scheduler,
   /// which is stopped, after a pause.
   private static func start(
     _ expression: String, in zone: String, at date: String, after old: TaskFixture? = nil,
     _ missed: ScheduleRules.Missed = .latest
   ) async throws -> TaskFixture {
-    let begin = try self.date(date)
+    let begin = try Date(iso: date)
     let clock: ManualSchedulerClock
     if let old {
       await old.scheduler.stop()
@@ -44,7 +40,7 @@ import VarveTesting
 
   /// Advances the clock to a date in steps, and returns the slots that have run since the last call.
   private static func slots(until date: String, _ fixture: TaskFixture) async throws -> [String] {
-    let end = try self.date(date)
+    let end = try Date(iso: date)
     while fixture.clock.wallNow < end { await fixture.scheduler.advance(fixture.clock, by: .seconds(1_800)) }
     return fixture.lines.take()
   }
@@ -60,7 +56,7 @@ import VarveTesting
     // In Berlin, it was 6:00 before the last slot. That time does not count as missed.
     fixture = try await Self.start("0 6 * * *", in: "Europe/Berlin", at: "2026-01-11T12:00:00Z", after: fixture)
     #expect(fixture.lines.take() == [])
-    let (stored, last) = (try Self.stored(fixture), try Self.date("2026-01-11T06:00:00Z"))
+    let (stored, last) = (try Self.stored(fixture), try Date(iso: "2026-01-11T06:00:00Z"))
     #expect(stored?.zone == "Europe/Berlin" && stored?.lastSlot == last)
     #expect(try await Self.slots(until: "2026-01-12T12:00:00Z", fixture) == ["2026-01-12T05:00:00Z"])
     // In New York, it was 6:00 after the last slot and before the start. That time was missed.
@@ -81,10 +77,10 @@ import VarveTesting
       try await Self.slots(until: "2016-10-29T12:00:00Z", fixture) == ["2016-10-28T06:00:00Z", "2016-10-29T06:00:00Z"])
     // By the old rules, the next slot would be at 7:00.
     let info = try #require(try fixture.read { tx in try tx.taskSchedules().first })
-    #expect(try info.next(1, after: info.lastSlot) == [Self.date("2016-10-30T07:00:00Z")])
+    #expect(try info.next(1, after: info.lastSlot) == [Date(iso: "2016-10-30T07:00:00Z")])
     fixture = try await Self.start("0 9 * * *", in: "Europe/Istanbul", at: "2016-10-29T12:00:00Z", after: fixture)
     #expect(fixture.lines.take() == [])
-    #expect(try Self.stored(fixture)?.lastSlot == Self.date("2016-10-29T06:00:00Z"))
+    #expect(try Self.stored(fixture)?.lastSlot == Date(iso: "2016-10-29T06:00:00Z"))
     #expect(
       try await Self.slots(until: "2016-10-31T12:00:00Z", fixture) == ["2016-10-30T06:00:00Z", "2016-10-31T06:00:00Z"])
     await fixture.scheduler.stop()

@@ -16,12 +16,8 @@ import Varve
   private static func attached(workers: Int) throws -> TaskFixture {
     let fixture = try TaskFixture()
     try fixture.handle()
-    let scheduler = fixture.scheduler
-    let host = TaskDispatcher.Host(
-      clock: fixture.clock, workers: workers, abandonAfter: .seconds(10), start: 1, rules: { scheduler.rules(of: $0) },
-      wake: {}, timersChanged: {}, released: {})
-    #expect(scheduler.dispatcher.attach(host, scheduler.state.withLock { $0.handlers }))
-    scheduler.dispatcher.discover([])
+    fixture.attach(workers: workers)
+    fixture.scheduler.dispatcher.discover([])
     return fixture
   }
 
@@ -221,15 +217,10 @@ import Varve
     let fixture = try TaskFixture()
     let clock = fixture.clock
     clock.advance(by: .seconds(100))
-    let (begun, isCancelled, wasCancelled) = (AsyncFlag(), AsyncFlag(), Flag())
+    let (begun, wasCancelled) = (AsyncFlag(), Flag())
     try fixture.handle { _, _ in
       begun.set()
-      await withTaskCancellationHandler {
-        await isCancelled.wait()
-      } onCancel: {
-        wasCancelled.set()
-        isCancelled.set()
-      }
+      await waitForCancellation { wasCancelled.set() }
       throw CancellationError()
     }
     let id = try fixture.enqueue("runs")
@@ -277,22 +268,13 @@ import Varve
       try tx.pause("default")
       return try tx.enqueue(contentsOf: (0..<Self.count).map { Note("\($0)") }).map(\.id)
     }
-    try await fixture.database.commitAside { parts in
-      let parts = try TaskParts(parts)
-      var counts = TaskCounts()
-      for id in ids {
-        guard var running = try parts.record(id) else { continue }
-        try running.progress.apply(.claim)
-        _ = try TaskEdit.claim(running, start: 0, begun: 0).write(to: parts, &counts)
-      }
-    }
+    try await fixture.database.claimAndDie(ids)
     try fixture.handle()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     let crashes = try fixture.read { tx in try tx.tasks(.all).map(\.progress.crashes) }
     #expect(crashes.count == Self.count && Set(crashes) == [1])
-    let range = StorageRange(prefix: TaskKeys.claimPrefix)
-    #expect(try fixture.read { tx in try tx.tasks.parts.live.count(range) } == 0)
+    #expect(try fixture.claimCount() == 0)
     #expect(fixture.lines.take() == [])
     await fixture.scheduler.stop()
   }

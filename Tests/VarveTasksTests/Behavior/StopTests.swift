@@ -22,8 +22,7 @@ import Varve
     }
     await fixture.poll { fixture.clock.deadlines.contains(drainEnd) }
     body()
-    await fixture.poll { isStopped.isSet }
-    let hasReturned = isStopped.isSet
+    let hasReturned = await fixture.reaches { isStopped.isSet }
     // A stop that still waits returns at the end of its time limits.
     while !isStopped.isSet {
       fixture.clock.advance(by: .seconds(60))
@@ -131,10 +130,19 @@ import Varve
     try fixture.read { tx in try tx.taskEvents() }.count { $0.event.kind == .abandoned }
   }
 
+  /// Waits until a condition holds. Ends the test if it does not come about, because the steps after it would hang.
+  private static func require(
+    _ fixture: TaskFixture, at location: SourceLocation = #_sourceLocation, _ condition: () throws -> Bool
+  ) async throws {
+    let isReached = await fixture.reaches(condition)
+    try #require(isReached, sourceLocation: location)
+  }
+
   @Test func `16 each of two attempts of a task that hang releases its worker when it is abandoned`() async throws {
     let fixture = try TaskFixture(workers: 2)
     let dispatcher = fixture.scheduler.dispatcher
     let returns = AsyncFlag()
+    defer { returns.set() }
     try fixture.handle { note, _ in
       if note.text == "hangs" { await returns.wait() }
       return .done
@@ -144,13 +152,11 @@ import Varve
     // The attempts were settled after 1 s and 2.1 s, and are abandoned 10 s later. Until then no worker is free.
     try fixture.enqueue("other")
     fixture.clock.advance(by: .milliseconds(8_900))
-    await fixture.poll { fixture.lines.count == 1 && dispatcher.workload.running == 1 }
+    try await Self.require(fixture) { fixture.lines.count == 1 && dispatcher.workload.running == 1 }
     #expect(fixture.lines.take() == ["other"])
     fixture.clock.advance(by: .milliseconds(1_100))
-    await fixture.poll { dispatcher.workload.running == 0 }
-    await fixture.poll { try Self.abandonedCount(fixture) == 2 }
-    #expect(dispatcher.workload.running == 0)
-    #expect(try Self.abandonedCount(fixture) == 2)
+    try await Self.require(fixture) { dispatcher.workload.running == 0 }
+    try await Self.require(fixture) { try Self.abandonedCount(fixture) == 2 }
     // Handlers that return later have no effect.
     returns.set()
     try fixture.enqueue("last")
@@ -165,6 +171,7 @@ import Varve
     let fixture = try TaskFixture(workers: 2)
     let dispatcher = fixture.scheduler.dispatcher
     let (firstReturns, secondReturns) = (AsyncFlag(), AsyncFlag())
+    defer { secondReturns.set() }
     try fixture.handle { _, context in
       await (context.attempt == 1 ? firstReturns : secondReturns).wait()
       return .done
@@ -172,12 +179,10 @@ import Varve
     try await fixture.scheduler.start()
     let id = try await Self.enqueueHanging(2, fixture)
     firstReturns.set()
-    await fixture.poll { dispatcher.workload.running == 1 }
+    try await Self.require(fixture) { dispatcher.workload.running == 1 }
     fixture.clock.advance(by: .seconds(10))
-    await fixture.poll { dispatcher.workload.running == 0 }
-    #expect(dispatcher.workload.running == 0)
-    await fixture.poll { try Self.abandonedCount(fixture) == 1 }
-    #expect(try Self.abandonedCount(fixture) == 1)
+    try await Self.require(fixture) { dispatcher.workload.running == 0 }
+    try await Self.require(fixture) { try Self.abandonedCount(fixture) == 1 }
     secondReturns.set()
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.state(id) == .dead)
@@ -191,6 +196,7 @@ import Varve
     let fixture = try TaskFixture(workers: 4)
     let dispatcher = fixture.scheduler.dispatcher
     let returns = AsyncFlag()
+    defer { returns.set() }
     try fixture.handle { note, _ in
       if note.text == "hangs" { await returns.wait() }
       return .done
@@ -202,8 +208,7 @@ import Varve
     #expect(dispatcher.workload.running == 3)
     #expect(fixture.lines.take() == Array(repeating: "other", count: 20))
     fixture.clock.advance(by: .seconds(10))
-    await fixture.poll { dispatcher.workload.running == 0 }
-    #expect(dispatcher.workload.running == 0)
+    try await Self.require(fixture) { dispatcher.workload.running == 0 }
     // As many handlers run at once as there are workers, which are four.
     try fixture.write { tx in for _ in 0..<4 { try tx.enqueue(Note("hangs")) } }
     await fixture.poll { fixture.lines.count == 4 }

@@ -11,12 +11,8 @@ struct TurnTests {
   private static func fixture(_ rules: [QueueSelector: QueueRules], workers: Int) throws -> TaskFixture {
     let fixture = try TaskFixture(rules: rules)
     try fixture.handle()
-    let scheduler = fixture.scheduler
-    let host = TaskDispatcher.Host(
-      clock: fixture.clock, workers: workers, abandonAfter: .seconds(10), start: 1, rules: { scheduler.rules(of: $0) },
-      wake: {}, timersChanged: {}, released: {})
-    #expect(scheduler.dispatcher.attach(host, scheduler.state.withLock { $0.handlers }))
-    scheduler.dispatcher.discover([])
+    fixture.attach(workers: workers)
+    fixture.scheduler.dispatcher.discover([])
     return fixture
   }
 

@@ -82,9 +82,7 @@ struct GuideTests {
     let database = try database()
     let id = try write(database) { tx in try tx.enqueue(Tasks2.Upload(file: "a"), TaskOptions(queue: "account-1")).id }
     let running = Task { try await Tasks2.run(database) }
-    while try read(database, { tx in try tx.object(Bool.self, key: "a", in: "uploaded") }) != true, !Task.isCancelled {
-      await Task.yield()
-    }
+    await waitUntil { try read(database) { tx in try tx.object(Bool.self, key: "a", in: "uploaded") } == true }
     running.cancel()
     try await running.value
     #expect(try read(database) { tx in try tx.task(id) } == nil)
@@ -233,7 +231,7 @@ struct GuideTests {
       return .done
     }
     try await scheduler.start()
-    while accounts.withLock({ $0.isEmpty }), !Task.isCancelled { await Task.yield() }
+    await waitUntil { accounts.withLock { !$0.isEmpty } }
     await scheduler.stop()
     #expect(accounts.withLock { $0 } == [7])
     let copy = directory.path + "/copy"
