@@ -5,6 +5,24 @@ import VarveTaskQueue
 import VarveTasks
 import VarveTesting
 
+/// The example of YapTaskQueue, in the spelling of this module.
+struct MessageSendAction: TaskQueueAction {
+  static let actionCollection = "message-actions"
+  var key: String
+  var queue: String
+  var date: Date
+
+  init(_ key: String, queue: String = "messages", at seconds: Double = 0) {
+    self.key = key
+    self.queue = queue
+    date = Date(timeIntervalSince1970: seconds)
+  }
+
+  var actionKey: String { key }
+  var queueName: String { queue }
+  var sortKey: SortKey { SortKey(date) }
+}
+
 /// A handler that records the keys of the actions that it runs.
 final class RecordingHandler: TaskQueueActionHandler {
   private let keys = Mutex<[String]>([])
@@ -27,33 +45,10 @@ final class RecordingHandler: TaskQueueActionHandler {
   }
 }
 
-/// A flag that can be set and waited for, also by a Swift task that is cancelled.
-final class Latch: Sendable {
-  private struct State {
-    var isSet = false
-    var waiters: [CheckedContinuation<Void, Never>] = []
-  }
-
-  private let state = Mutex(State())
-
-  func set() {
-    let waiters = state.withLock { state in
-      state.isSet = true
-      defer { state.waiters = [] }
-      return state.waiters
-    }
-    for waiter in waiters { waiter.resume() }
-  }
-
-  func wait() async {
-    await withCheckedContinuation { continuation in
-      let isSet = state.withLock { state in
-        if !state.isSet { state.waiters.append(continuation) }
-        return state.isSet
-      }
-      if isSet { continuation.resume() }
-    }
-  }
+/// A task that is not an action.
+struct Native: TaskPayload {
+  static let kind = "native"
+  var isParked = false
 }
 
 /// A program that runs actions: its database, and its scheduler with a clock that advances only on request.
@@ -63,9 +58,11 @@ struct ActionSite: Sendable {
   let clock: ManualSchedulerClock
   let scheduler: TaskScheduler
 
-  /// Opens a database over a storage, or makes one in memory. The clock begins with a time of day.
+  /// Opens a database over a storage, or makes one in memory. With `stopsAtOnce`, its scheduler does not wait for
+  /// handlers when it stops.
   init(
-    _ backend: (any StorageBackend)? = nil, clock: ManualSchedulerClock = ManualSchedulerClock()
+    _ backend: (any StorageBackend)? = nil, clock: ManualSchedulerClock = ManualSchedulerClock(),
+    stopsAtOnce: Bool = false
   ) async throws {
     let actions = actions
     let definition = DatabaseDefinition {
@@ -79,22 +76,22 @@ struct ActionSite: Sendable {
       database = try await Database.inMemory(definition: definition)
     }
     self.clock = clock
-    scheduler = try Self.scheduler(database, clock)
+    scheduler = try Self.scheduler(database, clock, stopsAtOnce)
   }
 
   /// Another scheduler for the database of a site, whose scheduler has stopped.
   init(after site: ActionSite) throws {
     database = site.database
     clock = site.clock
-    scheduler = try Self.scheduler(database, clock)
+    scheduler = try Self.scheduler(database, clock, false)
   }
 
-  /// Returns a scheduler that does not wait for handlers when it stops.
-  private static func scheduler(_ database: Database, _ clock: ManualSchedulerClock) throws -> TaskScheduler {
+  private static func scheduler(
+    _ database: Database, _ clock: ManualSchedulerClock, _ stopsAtOnce: Bool
+  ) throws -> TaskScheduler {
     var configuration = TaskScheduler.Configuration()
     configuration.workers = 4
-    configuration.drainTimeout = .zero
-    configuration.abandonAfter = .zero
+    if stopsAtOnce { (configuration.drainTimeout, configuration.abandonAfter) = (.zero, .zero) }
     return try TaskScheduler(database, configuration: configuration, clock: clock)
   }
 
@@ -108,8 +105,15 @@ struct ActionSite: Sendable {
     try TaskQueueBroker.setup(scheduler, actions, name: name, handler: handler, handles: accepts)
   }
 
+  /// Sets up a broker of the queues whose names begin with `messages-`: by its name, or by a closure.
+  @discardableResult
+  func setup(_ handler: some TaskQueueActionHandler, usesClosure: Bool) throws -> TaskQueueBroker {
+    if usesClosure { return try setup("any", handler) { $0.hasPrefix("messages-") } }
+    return try setup("messages", handler)
+  }
+
   /// Saves actions in one transaction.
-  func save(_ keys: String..., queue: String) throws {
+  func save(_ keys: String..., queue: String = "messages") throws {
     try database.write { tx in for key in keys { try MessageSendAction(key, queue: queue).save(in: tx) } }
   }
 
@@ -125,10 +129,4 @@ struct ActionSite: Sendable {
 
   /// Returns the number of tasks of actions that are in a state.
   func count(_ state: TaskState) throws -> Int { try database.read { tx in try tx.tasks(.state(state)).count } }
-
-  /// Waits until a condition holds that other threads bring about.
-  func poll(_ condition: () throws -> Bool) async {
-    // The suite's time limit cancels the test.
-    while (try? condition()) != true, !Task.isCancelled { await Task.yield() }
-  }
 }

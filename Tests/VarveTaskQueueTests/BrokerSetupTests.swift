@@ -1,7 +1,6 @@
 import Synchronization
 import Testing
 import Varve
-import VarveEngine
 import VarveTaskQueue
 import VarveTasks
 import VarveTestSupport
@@ -9,11 +8,6 @@ import VarveTesting
 
 /// Tests of brokers whose setup throws: it has no effect, and may be repeated.
 @Suite(.timeLimit(.minutes(10))) struct BrokerSetupTests {
-  private struct Native: TaskPayload {
-    static let kind = "native"
-    var isParked: Bool
-  }
-
   /// Sets up the broker `a-b`, and requires that a broker `a` is refused, because it would get the queue `a-b`.
   private static func refuse(_ handler: RecordingHandler, in site: ActionSite) throws {
     _ = try site.setup("a-b", RecordingHandler())
@@ -55,35 +49,14 @@ import VarveTesting
     await site.scheduler.stop()
   }
 
-  /// A storage whose commits fail while `fails` is true.
-  private final class FailingBackend: ForwardingBackend, @unchecked Sendable {
-    // Sendable: it has only state that is safe from any thread.
-
-    let fails = Atomic(false)
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      if fails.load(ordering: .acquiring) { throw DatabaseError(.storage, "the disk is full") }
-      return try super.commit(batch, check: check, durability: durability)
-    }
-  }
-
-  private static func broker(
-    _ site: ActionSite, _ handler: RecordingHandler, usesClosure: Bool
-  ) throws -> TaskQueueBroker {
-    if usesClosure { return try site.setup("any", handler) { $0.hasPrefix("messages-") } }
-    return try site.setup("messages", handler)
-  }
-
   @Test(arguments: [false, true], [false, true])
   func `fault 8: a broker whose setup can't be committed runs nothing, and may be set up again`(
     usesClosure: Bool, isRunning: Bool
   ) async throws {
-    let backend = FailingBackend(try EngineBackend(Engine.open(at: "/actions", environment: .inMemory())))
+    let backend = FailingBackend(try EngineBackend.inMemory())
     let first = try await ActionSite(backend)
     let parking = RecordingHandler { _ in .failure(retryTimeout: -1) }
-    _ = try Self.broker(first, parking, usesClosure: usesClosure)
+    try first.setup(parking, usesClosure: usesClosure)
     try first.save("waits", "next", queue: "messages-ada")
     try await first.scheduler.start()
     await first.scheduler.waitUntilIdle()
@@ -95,15 +68,15 @@ import VarveTesting
       await second.scheduler.waitUntilIdle()
     }
     let (failed, handler) = (RecordingHandler(), RecordingHandler())
-    backend.fails.store(true, ordering: .releasing)
+    backend.fail(.max)
     // The action that waits is made ready in the transaction that fails.
     let error = #expect(throws: DatabaseError.self) {
-      try Self.broker(second, failed, usesClosure: usesClosure)
+      try second.setup(failed, usesClosure: usesClosure)
     }
     #expect(error?.code == .storage)
-    backend.fails.store(false, ordering: .releasing)
+    backend.mend()
     #expect(try second.count(.parked) == 1)
-    _ = try Self.broker(second, handler, usesClosure: usesClosure)
+    try second.setup(handler, usesClosure: usesClosure)
     if !isRunning { try await second.scheduler.start() }
     await second.scheduler.waitUntilIdle()
     let keys = handler.take()

@@ -3,6 +3,7 @@ import Testing
 import Varve
 import VarveTaskQueue
 import VarveTasks
+import VarveTestSupport
 import VarveTesting
 
 /// Tests of brokers that choose their queues by a closure over the names, which YapTaskQueue describes and does not
@@ -12,14 +13,11 @@ import VarveTesting
     async throws
   {
     let site = try await ActionSite()
-    let counts = Mutex<[String: (now: Int, most: Int)]>([:])
+    let running = Gauge()
     let handler = RecordingHandler { action in
-      counts.withLock { counts in
-        let now = (counts[action.queue]?.now ?? 0) + 1
-        counts[action.queue] = (now, max(now, counts[action.queue]?.most ?? 0))
-      }
+      running.add(1, action.queue)
       for _ in 0..<20 { await Task.yield() }
-      counts.withLock { $0[action.queue]?.now -= 1 }
+      running.add(-1, action.queue)
       return .success
     }
     let other = RecordingHandler()
@@ -39,7 +37,7 @@ import VarveTesting
     #expect(keys.filter { $0.hasPrefix("a") } == ["a 1", "a 2", "a 3", "a 4"])
     #expect(keys.filter { $0.hasPrefix("b") } == ["b 1", "b 2", "b 3"])
     #expect(keys.count == 7 && other.take() == ["message"])
-    #expect(counts.withLock { $0.values.allSatisfy { $0.most == 1 } && $0.count == 2 })
+    #expect(running.maximum == 1 && running.keys.count == 2)
     #expect(try site.left() == ["foreign"])
     await site.scheduler.stop()
   }
@@ -165,11 +163,9 @@ import VarveTesting
     await site.scheduler.stop()
   }
 
-  private struct Native: TaskPayload { static let kind = "native" }
-
   @Test func `fault 9: a closure that accepts each name has no effect on the queues of other tasks`() async throws {
     let site = try await ActionSite()
-    let both = Latch()
+    let both = AsyncFlag()
     let count = Mutex(0)
     // Each of the two handlers waits for the other one, so they must run at once.
     try site.scheduler.register(Native.self) { _, _ in

@@ -15,9 +15,9 @@ import VarveTesting
 
   /// Runs a program until one action waits without end, one for a time and one runs, each the first of its queue. The
   /// last one ends with `mayEnd`.
-  private static func runFirst(_ site: StorageSite, _ mayEnd: Latch, usesClosure: Bool) async throws -> ActionSite {
-    let program = try await ActionSite(try site.open())
-    let begun = Latch()
+  private static func runFirst(_ site: StorageSite, _ mayEnd: AsyncFlag, usesClosure: Bool) async throws -> ActionSite {
+    let program = try await ActionSite(try site.open(), stopsAtOnce: true)
+    let begun = AsyncFlag()
     let handler = RecordingHandler { action in
       switch action.key {
       case "endless": return .failure(retryTimeout: -1)
@@ -29,20 +29,13 @@ import VarveTesting
       default: return .success
       }
     }
-    _ = try broker(program, handler, usesClosure: usesClosure)
+    try program.setup(handler, usesClosure: usesClosure)
     for key in ["endless", "timed", "running"] { try program.save(key, "after \(key)", queue: "messages-\(key)") }
     try await program.scheduler.start()
     await begun.wait()
-    await program.poll { try program.count(.parked) == 1 && program.count(.retryWait) == 1 }
+    await waitUntil { try program.count(.parked) == 1 && program.count(.retryWait) == 1 }
     #expect(handler.take().sorted() == ["endless", "running", "timed"])
     return program
-  }
-
-  private static func broker(
-    _ program: ActionSite, _ handler: RecordingHandler, usesClosure: Bool
-  ) throws -> TaskQueueBroker {
-    if usesClosure { return try program.setup("any", handler) { $0.hasPrefix("messages-") } }
-    return try program.setup("messages", handler)
   }
 
   @Test(arguments: End.allCases, [false, true])
@@ -50,7 +43,7 @@ import VarveTesting
     end: End, usesClosure: Bool
   ) async throws {
     for pause in [0, 3_600] {
-      let (site, mayEnd) = (try StorageSite(.disk), Latch())
+      let (site, mayEnd) = (try StorageSite(.disk), AsyncFlag())
       let first = try await Self.runFirst(site, mayEnd, usesClosure: usesClosure)
       first.clock.advance(by: .seconds(30))
       switch end {
@@ -61,10 +54,10 @@ import VarveTesting
       }
       // The time of day continues while no program runs.
       let wall = first.clock.wallNow.addingTimeInterval(Double(pause))
-      let second = try await ActionSite(try site.open(), clock: ManualSchedulerClock(wall: wall))
+      let second = try await ActionSite(try site.open(), clock: ManualSchedulerClock(wall: wall), stopsAtOnce: true)
       #expect(try second.left().count == 6)
       let handler = RecordingHandler()
-      _ = try Self.broker(second, handler, usesClosure: usesClosure)
+      try second.setup(handler, usesClosure: usesClosure)
       try await second.scheduler.start()
       await second.scheduler.waitUntilIdle()
       // Half of the minute had passed before the end of the first program.
@@ -94,15 +87,15 @@ import VarveTesting
   func `fault 3: an action that is removed while it runs is done by the next program if its process dies`(
     usesClosure: Bool, isRemovedByHandler: Bool
   ) async throws {
-    let (site, begun, mayEnd) = (try StorageSite(.disk), Latch(), Latch())
-    let first = try await ActionSite(try site.open())
+    let (site, begun, mayEnd) = (try StorageSite(.disk), AsyncFlag(), AsyncFlag())
+    let first = try await ActionSite(try site.open(), stopsAtOnce: true)
     let handler = RecordingHandler { action in
       if isRemovedByHandler { try? first.remove(action.key) }
       begun.set()
       await mayEnd.wait()
       return .success
     }
-    _ = try Self.broker(first, handler, usesClosure: usesClosure)
+    try first.setup(handler, usesClosure: usesClosure)
     try await first.scheduler.start()
     // It is the only action of its queue, so no row names the queue after the removal.
     try first.save("removed", queue: "messages-ada")
@@ -110,10 +103,10 @@ import VarveTesting
     if !isRemovedByHandler { try first.remove("removed") }
     #expect(try first.left() == [])
     try site.abandon()
-    let second = try await ActionSite(try site.open())
+    let second = try await ActionSite(try site.open(), stopsAtOnce: true)
     #expect(try await second.database.read { tx in try tx.tasks(.all).count } == 1)
     let next = RecordingHandler()
-    _ = try Self.broker(second, next, usesClosure: usesClosure)
+    try second.setup(next, usesClosure: usesClosure)
     try await second.scheduler.start()
     await second.scheduler.waitUntilIdle()
     #expect(second.scheduler.unhandledKinds == [])

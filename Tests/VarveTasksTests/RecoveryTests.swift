@@ -3,6 +3,7 @@ import Foundation
 import FutexLocks
 import Testing
 import Varve
+import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks
@@ -257,7 +258,7 @@ struct RecoveryTests {
       let fixture = try TaskFixture(rules: .all(isSerial: isSerial), workers: 4)
       try fixture.handle()
       let ids = try (0..<3).map { try fixture.enqueue("\($0)") }
-      let open = await OpenTransaction(fixture, isUndone: true) { tx in try tx.cancel(.id(ids[0])) }
+      let open = await OpenTransaction(fixture, isUndone: true) { tx in _ = try tx.cancel(.id(ids[0])) }
       try await fixture.scheduler.start()
       await fixture.scheduler.waitUntilIdle()
       // No task passes the head of a serial queue.

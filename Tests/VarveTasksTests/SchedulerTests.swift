@@ -2,6 +2,7 @@ import EngineTestSupport
 import Foundation
 import Testing
 import Varve
+import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks

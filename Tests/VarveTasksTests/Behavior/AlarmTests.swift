@@ -4,6 +4,7 @@ import FutexLocks
 import Synchronization
 import Testing
 import Varve
+import VarveTestSupport
 
 @testable import VarveTasks
 @testable import VarveTesting

@@ -3,6 +3,7 @@ import Foundation
 import Synchronization
 import Testing
 import Varve
+import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks

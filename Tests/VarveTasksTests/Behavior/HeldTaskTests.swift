@@ -3,6 +3,7 @@ import FutexLocks
 import Synchronization
 import Testing
 import Varve
+import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks

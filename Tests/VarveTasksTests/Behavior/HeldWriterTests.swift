@@ -1,6 +1,7 @@
 import Synchronization
 import Testing
 import Varve
+import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks

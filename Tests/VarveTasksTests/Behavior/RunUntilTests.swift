@@ -3,6 +3,7 @@ import Logging
 import Synchronization
 import Testing
 import Varve
+import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks

@@ -1,5 +1,6 @@
 import Testing
 import Varve
+import VarveTestSupport
 
 @testable import VarveTasks
 @testable import VarveTesting

@@ -2,6 +2,7 @@ import Foundation
 import Logging
 import Testing
 import Varve
+import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks

@@ -346,24 +346,23 @@ struct IndexLifeTests {
 
   @Test func `a build that a storage error has ended is continued by warm, and by rebuild`() throws {
     try fill(3_000)
-    let failing = FailingCommits(shared)
+    let failing = FailingBackend(shared)
     let database = try Database.open(failing, path: "failing", definition: DatabaseDefinition { TitleFormat.self })
     let volumes = Store<TitleFormat>(in: database)
     try warm(volumes)
     for isRebuilt in [false, true] {
-      failing.isFull.store(true, ordering: .relaxed)
+      failing.fail(.max)
       #expect(errorCode { try volumes.rebuild(\.title) } == .storage)
-      failing.isFull.store(false, ordering: .relaxed)
+      failing.mend()
       try database.core.rebuild([0], of: IndexesName.name(for: "volumes")) { _ in
-        failing.isFull.store(true, ordering: .relaxed)
-        failing.passes.store(1, ordering: .relaxed)
+        failing.fail(.max, after: 1)
       }
       #expect(errorCode { try warm(volumes) } == .storage)
       let error = #expect(throws: DatabaseError.self) {
         try database.read { tx in _ = try volumes.count("title 1", from: \.title, in: tx) }
       }
       #expect(error?.code == .notReady && error?.message.contains("was ended: ") == true)
-      failing.isFull.store(false, ordering: .relaxed)
+      failing.mend()
       if isRebuilt { try volumes.rebuild(\.title) } else { try warm(volumes) }
       #expect(try database.read { tx in try volumes.count("title 1", from: \.title, in: tx) } == 300)
       #expect(try database.read { tx in try volumes.indexDifferences(in: tx) }.isEmpty)
@@ -388,21 +387,6 @@ private func warm<Format: StoreFormat>(
   _ store: Store<Format>, _ progress: @escaping @Sendable (WarmProgress) -> Void
 ) throws {
   try store.warm(progress)
-}
-
-/// A backend that refuses commits while it is full, except for those that it is set to accept.
-private final class FailingCommits: ForwardingBackend, @unchecked Sendable {
-  let isFull = Atomic(false)
-  let passes = Atomic(0)
-
-  override func commit(
-    _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-  ) throws -> any StorageTicket {
-    if isFull.load(ordering: .relaxed), passes.subtract(1, ordering: .relaxed).newValue < 0 {
-      throw DatabaseError(.storage, "no space is left on the device")
-    }
-    return try super.commit(batch, check: check, durability: durability)
-  }
 }
 
 private struct TitleFormat: StoreFormat {
