@@ -1,6 +1,5 @@
 import EngineTestSupport
 import Foundation
-import Synchronization
 import Testing
 import Varve
 import VarveEngine

@@ -3,8 +3,6 @@ import Foundation
 import FutexLocks
 import Testing
 import Varve
-import VarveEngine
-import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks

@@ -3,7 +3,6 @@ import Foundation
 import Synchronization
 import Testing
 import Varve
-import VarveEngine
 import VarveTestSupport
 import VarveTesting
 

@@ -1,6 +1,7 @@
 import EngineTestSupport
 import Foundation
 import Logging
+import Synchronization
 import Testing
 import Varve
 import VarveTestSupport

@@ -1,6 +1,5 @@
 import Foundation
 import FutexLocks
-import Synchronization
 import Testing
 import Varve
 import VarveTestSupport

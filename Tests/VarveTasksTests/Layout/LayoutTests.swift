@@ -1,7 +1,6 @@
 import EngineTestSupport
 import Foundation
 import FutexLocks
-import Synchronization
 import Testing
 import Varve
 import VarveEngine
