@@ -48,7 +48,7 @@ struct CopyTests {
     await second.scheduler.waitUntilIdle()
     #expect(second.lines.take().isEmpty)
     #expect(try second.read { tx in try tx.areTasksHeld })
-    #expect(try second.read { tx in try tx.taskCount(in: "default", .ready) } == 2)
+    #expect(try second.count(.ready) == 2)
 
     // A release that is rolled back releases no tasks.
     #expect(throws: Undo.self) {

@@ -176,7 +176,7 @@ struct EventTests {
     let kept = try fixture.read { tx in try tx.tasks(.state(.done)) }
     #expect(kept.map(\.id) == Array(ids.suffix(2)))
     #expect(try kept.last?.result(as: [String: String].self) == ["text": "4"])
-    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .done) } == 2)
+    #expect(try fixture.count(.done) == 2)
     await fixture.scheduler.stop()
   }
 

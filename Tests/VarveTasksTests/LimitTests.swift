@@ -39,7 +39,7 @@ struct LimitTests {
     #expect(fixture.lines.take().count == 2_000)
     for key in ["a", "b", "c"] { #expect(1...2 ~= gauge.most(key)) }
     #expect(3...5 ~= gauge.most("all"))
-    #expect(try fixture.read { tx in try tx.taskCount(in: "q", .ready) } == 0)
+    #expect(try fixture.count(.ready, in: "q") == 0)
     await fixture.scheduler.stop()
   }
 

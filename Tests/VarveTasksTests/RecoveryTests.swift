@@ -158,7 +158,7 @@ struct RecoveryTests {
     await fixture.scheduler.advance(fixture.clock, by: .seconds(61))
     #expect(try fixture.state(kept) == nil)
     #expect(try fixture.state(longer) == .done)
-    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .done) } == 1)
+    #expect(try fixture.count(.done) == 1)
     await fixture.scheduler.stop()
   }
 

@@ -83,7 +83,7 @@ struct RequestTests {
     #expect(often.isEmpty, "\(often)")
     #expect(runs.withLock { $0.count } == enqueued)
     for state in TaskState.allCases {
-      #expect(try fixture.read { tx in try tx.taskCount(in: "default", state) } == 0, "\(state)")
+      #expect(try fixture.count(state) == 0, "\(state)")
     }
     await fixture.scheduler.stop()
   }
@@ -140,7 +140,7 @@ struct RequestTests {
       await fixture.scheduler.waitUntilIdle()
       _ = try await fixture.scheduler.delete(.all)
       for state in TaskState.allCases {
-        #expect(try fixture.read { tx in try tx.taskCount(in: "default", state) } == 0, "\(state), round \(round)")
+        #expect(try fixture.count(state) == 0, "\(state), round \(round)")
       }
       #expect(try fixture.rowCount() == 0)
     }

@@ -22,7 +22,7 @@ struct SchedulerTests {
     await fixture.scheduler.runUntilIdle()
     #expect(fixture.lines.take() == ["one"])
     #expect(try fixture.state(id) == nil)
-    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .ready) } == 0)
+    #expect(try fixture.count(.ready) == 0)
     try await fixture.close()
   }
 

@@ -238,7 +238,7 @@ import VarveTesting
     try await Self.finish(open, fixture)
     #expect(try await request.value == (isUndone ? 1 : 0))
     #expect(try fixture.state(id) == nil)
-    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .ready) } == 0)
+    #expect(try fixture.count(.ready) == 0)
     await fixture.scheduler.stop()
   }
 }

@@ -85,7 +85,7 @@ import VarveTesting
       }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == expected)
-    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .ready) } == 0)
+    #expect(try fixture.count(.ready) == 0)
     try await fixture.close()
   }
 

@@ -180,7 +180,7 @@ import VarveTesting
     }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.database.statistics.asideCommits - before <= 2)
-    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .blocked) } == count)
+    #expect(try fixture.count(.blocked) == count)
     #expect(try fixture.write { tx in try tx.retryNow(.id(parent)) } == 1)
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take().count == count + 1)

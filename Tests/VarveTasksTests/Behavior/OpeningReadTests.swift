@@ -69,7 +69,7 @@ struct OpeningReadTests {
       #expect(fixture.lines.take() == Self.queues.map { _ in "0" })
     }
     let read = backend.count
-    #expect(try fixture.read { tx in try tx.taskCount(in: "line", .ready) } == count)
+    #expect(try fixture.count(.ready, in: "line") == count)
     async let isStopped: Void = fixture.scheduler.stop()
     // No other task begins.
     await fixture.poll { dispatcher.state.withLock { $0.isStopping || $0.host == nil } }

@@ -292,11 +292,11 @@ import VarveTestSupport
         try tx.enqueue(contentsOf: (0..<Self.count).map { Note("\($0)") }, options)
       }
       #expect(try fixture.write { tx in try tx.cancel(.all) } == Self.count)
-      #expect(try fixture.read { tx in try tx.taskCount(in: "default", .cancelled) } == Self.count)
+      #expect(try fixture.count(.cancelled) == Self.count)
       try await fixture.scheduler.start()
       await fixture.scheduler.advance(fixture.clock, by: .seconds(61))
       #expect(try fixture.read { tx in try tx.tasks(.all).count } == left)
-      #expect(try fixture.read { tx in try tx.taskCount(in: "default", .cancelled) } == left)
+      #expect(try fixture.count(.cancelled) == left)
       await fixture.scheduler.stop()
     }
   }

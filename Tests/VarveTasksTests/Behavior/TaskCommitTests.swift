@@ -101,7 +101,7 @@ import VarveTesting
     _ = try await committed
     await fixture.scheduler.waitUntilIdle()
     #expect(setup.backend.takeCommits().map(\.durability) == [.process, .power, .process, .process])
-    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .ready) } == count + 1)
+    #expect(try fixture.count(.ready) == count + 1)
     await fixture.scheduler.stop()
   }
 
@@ -115,7 +115,7 @@ import VarveTesting
     let before = fixture.database.statistics.asideCommits
     await fixture.scheduler.advance(fixture.clock, by: .seconds(5))
     #expect(fixture.database.statistics.asideCommits - before == 3)
-    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .ready) } == count)
+    #expect(try fixture.count(.ready) == count)
     try await open.finish()
     #expect(try fixture.read { tx in try tx.count(in: "rows") } == 1)
     await fixture.scheduler.stop()

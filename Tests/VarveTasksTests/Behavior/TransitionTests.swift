@@ -24,7 +24,7 @@ import VarveTesting
     let task = try fixture.read { tx in try tx.task(signalled) }
     #expect(task?.progress.state == .parked && task?.progress.attempt == 0)
     #expect(task?.signals == ["network", "power"])
-    #expect(try fixture.read { tx in try tx.taskCount(in: "default", .parked) } == 2)
+    #expect(try fixture.count(.parked) == 2)
     #expect(try fixture.write { tx in try tx.signal("other") } == 0)
     #expect(try fixture.write { tx in try tx.signal("power") } == 1)
     await fixture.scheduler.waitUntilIdle()
@@ -178,7 +178,7 @@ import VarveTesting
     #expect(try fixture.rowCount() == 0)
     for state in TaskState.allCases {
       for queue: QueueName in ["default", "paused"] {
-        #expect(try fixture.read { tx in try tx.taskCount(in: queue, state) } == 0, "\(state) in \(queue)")
+        #expect(try fixture.count(state, in: queue) == 0, "\(state) in \(queue)")
       }
     }
     await fixture.scheduler.stop()

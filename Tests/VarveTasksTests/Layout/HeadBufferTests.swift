@@ -151,7 +151,7 @@ import VarveTesting
         for number in 0..<added { try tx.enqueue(Note("\(number)")) }
       }
       recorded.forget()
-      #expect(try fixture.read { tx in try tx.taskCount(in: "default", .ready) } == count)
+      #expect(try fixture.count(.ready) == count)
       let (live, counts) = (try recorded.family("live").number, try recorded.family("counts").number)
       let reads = recorded.backend.takeReads()
       #expect(!reads.contains { $0.family.number == live })
