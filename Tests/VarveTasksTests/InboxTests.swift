@@ -126,7 +126,7 @@ import VarveTesting
       try String(contentsOfFile: inbox.refusedDirectory + "/" + $0, encoding: .utf8)
     }
     #expect(reasons.contains { $0.contains("\"unknown\"") })
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     try await fixture.close()
   }
 

@@ -254,7 +254,7 @@ struct RequestTests {
     }
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.rowCount() == 0)
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     await fixture.scheduler.stop()
   }
 

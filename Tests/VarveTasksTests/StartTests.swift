@@ -115,7 +115,7 @@ struct StartTests {
     await fixture.scheduler.stop()
     #expect(running.maximum == 1)
     #expect(try fixture.read { tx in try tx.taskEvents() }.map(\.event.kind) == [])
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     #expect(Set(fixture.lines.take()).count == 200)
   }
 }

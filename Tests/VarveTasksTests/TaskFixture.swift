@@ -120,6 +120,9 @@ final class TaskFixture: Sendable {
 
   func state(_ id: TaskID) throws -> TaskState? { try database.read { tx in try tx.task(id)?.progress.state } }
 
+  /// Returns the number of all tasks, also of those that have ended and are kept.
+  func taskCount() throws -> Int { try database.read { tx in try tx.tasks(.all).count } }
+
   /// Returns the number of tasks of a queue that are in a state.
   func count(_ state: TaskState, in queue: QueueName = "default") throws -> Int {
     try database.read { tx in try tx.taskCount(in: queue, state) }

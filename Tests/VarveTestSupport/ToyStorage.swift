@@ -59,9 +59,6 @@ public final class ToyStorage: Sendable {
     }
     for continuation in ended { continuation.resume(throwing: CancellationError()) }
   }
-
-  /// The version of the last commit that a restart would find.
-  public var durableVersion: CommitVersion { CommitVersion(state.withLock { $0.durable.version }) }
 }
 
 /// The range of keys that a commit changed: from `lower` (included) to `upper` (excluded, or `nil` for the end).

@@ -71,7 +71,7 @@ import VarveTesting
       }
     }
     for _ in 0..<200 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     #expect(fixture.lines.take().count == 1_100)
   }
 

@@ -42,7 +42,7 @@ import VarveTesting
     for text in ["plain", "completes"] { try fixture.enqueue(text) }
     await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
     #expect(fixture.lines.take().sorted() == ["completes", "late", "late", "plain"])
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     #expect(fixture.scheduler.statistics.fencedCount == 1)
     await fixture.scheduler.stop()
   }
@@ -136,7 +136,7 @@ import VarveTesting
     gate.open()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.scheduler.statistics.refillSkippedCount == 3)
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     await fixture.scheduler.stop()
   }
 
@@ -177,7 +177,7 @@ import VarveTesting
     await fixture.scheduler.waitUntilIdle()
     let claims = fixture.scheduler.statistics.claims
     #expect(claims.count == 1 && claims.maximum == .milliseconds(30))
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     await fixture.scheduler.stop()
   }
 

@@ -295,7 +295,7 @@ import VarveTestSupport
       #expect(try fixture.count(.cancelled) == Self.count)
       try await fixture.scheduler.start()
       await fixture.scheduler.advance(fixture.clock, by: .seconds(61))
-      #expect(try fixture.read { tx in try tx.tasks(.all).count } == left)
+      #expect(try fixture.taskCount() == left)
       #expect(try fixture.count(.cancelled) == left)
       await fixture.scheduler.stop()
     }

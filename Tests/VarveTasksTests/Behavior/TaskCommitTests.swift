@@ -22,7 +22,7 @@ import VarveTesting
     await setup.waitUntilHeld(1)
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == [])
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     if isLost { setup.backend.fails.store(true, ordering: .releasing) }
     setup.gate.open()
     let id = try? await committed
@@ -65,7 +65,7 @@ import VarveTesting
     setup.gate.open()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["first", "second"])
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     await fixture.scheduler.stop()
   }
 

@@ -174,7 +174,7 @@ import VarveTesting
     await fixture.scheduler.advance(fixture.clock, by: .seconds(2_000))
     #expect(fixture.lines.take() == ["fails", "bad", "done", "runs"])
     #expect(try fixture.state(running) == nil)
-    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(try fixture.taskCount() == 0)
     #expect(try fixture.rowCount() == 0)
     for state in TaskState.allCases {
       for queue: QueueName in ["default", "paused"] {
