@@ -1,5 +1,5 @@
 internal import Synchronization
-public import Varve
+internal import Varve
 
 /// The persistent state of `ToyBackend`s, as their disk. Several backends can have it open, one of which writes.
 ///

@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Synchronization
 import Testing
 import Varve
 import VarveTestSupport
