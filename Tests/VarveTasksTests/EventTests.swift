@@ -103,6 +103,7 @@ struct EventTests {
   @Test func `a cancelled handler that does not return is abandoned, and its task is cancelled`() async throws {
     let fixture = try TaskFixture(workers: 1, kept: [.abandoned, .cancelled])
     let returns = AsyncFlag()
+    defer { returns.set() }
     try fixture.handle { note, _ in
       if note.text == "stays" { await returns.wait() }
       return .done
@@ -116,7 +117,7 @@ struct EventTests {
     #expect(try fixture.state(id) == .running)
     fixture.clock.advance(by: .seconds(1))
     // The next task has the worker, although the handler has not returned.
-    await fixture.poll { fixture.lines.count == 2 }
+    try #require(await fixture.reaches { fixture.lines.count == 2 })
     #expect(try fixture.state(id) == nil)
     #expect(try fixture.read { tx in try tx.taskEvents() }.map(\.event.kind) == [.cancelled, .abandoned])
     returns.set()

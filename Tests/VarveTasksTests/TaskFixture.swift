@@ -163,14 +163,17 @@ final class TaskFixture: Sendable {
   private static let turnMaximum = 500_000
 
   /// Waits until a condition holds that follows from what was done before. Returns false if it does not come about: the
-  /// scheduler has had no work for many turns.
+  /// scheduler has had nothing to do but wait for handlers for many turns.
   ///
-  /// Unlike `waitUntilIdle`, it does not wake the scheduler. Handlers whose attempts have ended may still run.
+  /// Unlike `waitUntilIdle`, it does not wake the scheduler, and handlers may still run.
   func reaches(_ condition: () throws -> Bool) async -> Bool {
     var turns = 0
     while turns < Self.turnMaximum, !Task.isCancelled {
       // The work is looked at before the condition, which may come about at its end.
-      turns = scheduler.dispatcher.workload.hasWork ? 0 : turns + 1
+      let hasWork = scheduler.dispatcher.state.withLock { state in
+        state.isPumping || !state.settlements.isEmpty || !state.requests.isEmpty
+      }
+      turns = hasWork ? 0 : turns + 1
       if (try? condition()) == true { return true }
       sched_yield()
       await Task.yield()

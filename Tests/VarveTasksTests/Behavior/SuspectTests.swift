@@ -14,6 +14,7 @@ struct SuspectTests {
   {
     let first = try TaskFixture(workers: 3)
     let (begun, never) = (AsyncFlag(), AsyncFlag())
+    defer { never.set() }
     try first.handle { _, _ in
       begun.set()
       await never.wait()
@@ -28,6 +29,7 @@ struct SuspectTests {
 
     let fixture = try TaskFixture(first.database, workers: 3, clock: first.clock)
     let (isRunning, mayEnd) = (AsyncFlag(), AsyncFlag())
+    defer { mayEnd.set() }
     try fixture.handle { note, _ in
       if note.text == "long" {
         isRunning.set()
@@ -51,10 +53,10 @@ struct SuspectTests {
     #expect(fixture.lines.take() == ["long"])
     // The minute is over without another event than its timer.
     fixture.clock.advance(by: .seconds(1))
-    await fixture.poll { fixture.lines.count == 1 }
+    try #require(await fixture.reaches { fixture.lines.count == 1 })
     #expect(fixture.lines.take() == ["later"])
     try fixture.enqueue("latest") { $0.queue = "d" }
-    await fixture.poll { fixture.lines.count == 1 }
+    try #require(await fixture.reaches { fixture.lines.count == 1 })
     #expect(fixture.lines.take() == ["latest"])
     // In the next minute no other task begins.
     fixture.clock.advance(by: .seconds(60))
@@ -65,7 +67,6 @@ struct SuspectTests {
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["suspect", "after"])
-    never.set()
     await fixture.scheduler.stop()
   }
 }
