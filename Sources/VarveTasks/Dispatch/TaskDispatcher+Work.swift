@@ -172,10 +172,11 @@ extension TaskDispatcher {
     }
   }
 
-  /// Takes back work that could not be written, so that it is done again.
-  func requeue(_ work: TaskWork, of start: UInt32) {
+  /// Takes back work that could not be written, so that it is done again. Returns false if another host runs tasks by
+  /// now, or none.
+  func requeue(_ work: TaskWork, of start: UInt32) -> Bool {
     state.withLock { state in
-      guard let host = state.host, host.start == start else { return }
+      guard let host = state.host, host.start == start else { return false }
       let now = host.clock.continuousNow
       state.pending = work.pending + state.pending
       state.requests = work.requests + state.requests
@@ -193,6 +194,7 @@ extension TaskDispatcher {
           TaskTimers.Entry(
             deadline: now, wall: nil, suspending: nil, action: .abandon(run.id, epoch: run.epoch)))
       }
+      return true
     }
   }
 

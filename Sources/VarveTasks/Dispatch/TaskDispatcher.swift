@@ -241,11 +241,6 @@ public final class TaskDispatcher: Sendable {
   func detach() {
     let requests = state.withLock { state in
       defer { state.requests = [] }
-      return state.requests
-    }
-    openParents.removeAll()
-    for request in requests { request.fail(DatabaseError(.closed, "the scheduler has stopped")) }
-    state.withLock { state in
       state.host = nil
       state.isCommitting = false
       state.removedMeanwhile = []
@@ -279,7 +274,10 @@ public final class TaskDispatcher: Sendable {
       state.moreTimersMeanwhile = nil
       state.isLoadingTimers = false
       state.isPumping = false
+      return state.requests
     }
+    openParents.removeAll()
+    for request in requests { request.fail(DatabaseError(.closed, "the scheduler has stopped")) }
   }
 
   /// Notes that work may be due. Returns the host if it is to be woken.

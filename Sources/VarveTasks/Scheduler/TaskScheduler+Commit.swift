@@ -129,16 +129,15 @@ extension TaskScheduler {
 
   /// Undoes the work of a commit that failed, so that it is tried again, after a second unless the error is a conflict.
   ///
-  /// If the database is being closed, the method only fails the requests.
+  /// While the database is being closed it does not wait, because the close waits for it.
   private func fail(
     _ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error, _ start: UInt32
   ) async {
-    if dispatcher.worker.isStopping {
-      for request in work.requests { request.fail(error) }
-      return
-    }
     dispatcher.undo(work.claims, settlements)
-    dispatcher.requeue(work, of: start)
+    if !dispatcher.requeue(work, of: start) {
+      for request in work.requests { request.fail(error) }
+    }
+    if dispatcher.worker.isStopping { return }
     // Transactions changed what the commit had read each time it was tried. This is not a fault: the next commit reads
     // their changes.
     if let error = error as? DatabaseError, error.code == .conflict { return await Task.yield() }

@@ -14,9 +14,12 @@ extension TaskScheduler {
   ///
   /// `start` is the number of the start whose work it does.
   func beginPump(_ start: UInt32) {
-    let isRun = dispatcher.worker.runAsync { [self] database in await pump(database, start) }
-    // The database is closed. The remaining work is done after it is opened again.
-    if !isRun { resumeAll() }
+    dispatcher.worker.runIfOpen { [self] database in
+      await pump(database, start)
+    } orElse: { [self] in
+      // The remaining work is done after the database is opened again.
+      resumeAll()
+    }
   }
 
   private func resumeAll() {
@@ -29,8 +32,10 @@ extension TaskScheduler {
     if !dispatcher.worker.isStopping {
       do { try await prune() } catch { TaskLog.failed(logger, error) }
     }
-    while let work = dispatcher.takeWork(start) {
-      if dispatcher.worker.isStopping { return resumeAll() }
+    while true {
+      // A close waits for this loop. It may fail, so the loop then begins again, and until then no work is taken.
+      if dispatcher.worker.isStopping { return beginPump(start) }
+      guard let work = dispatcher.takeWork(start) else { break }
       for error in work.damaged { TaskLog.damaged(logger, error) }
       if !work.unhandled.isEmpty { await reportUnhandled(work.unhandled) }
       await read(work, database)

@@ -49,8 +49,10 @@ extension TaskScheduler {
 
   /// Starts the schedules of a copy whose tasks were released.
   func beginSchedules() {
-    dispatcher.worker.runAsync { [self] _ in
+    dispatcher.worker.runIfOpen { [self] _ in
       do { try await startSchedules() } catch { TaskLog.failed(logger, error) }
+    } orElse: {
+      // The next start begins them.
     }
   }
 
