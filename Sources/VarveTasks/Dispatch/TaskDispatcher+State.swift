@@ -214,11 +214,11 @@ extension TaskDispatcher.State {
         line.skipFirst()
         continue
       }
+      if line.family.hasRate, mustWait(line, host) { return .idle }
       if entry.crashes > 0, busyCount > 0 {
         isSuspectNext = keepsOthers(entry.id, host)
         return isSuspectNext ? .suspect : .postponed
       }
-      if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return .idle }
       guard let run = begin(stored, line, handler, host) else {
         _ = line.popFirst()
         continue
@@ -267,13 +267,15 @@ extension TaskDispatcher.State {
     running[run.id] = run
     busyCount += 1
     line.countRun(1)
+    if line.family.hasRate { line.family.take(line.id, host.clock.continuousNow.milliseconds) }
     return run
   }
 
-  /// Takes a token for the next task of a line. Returns true if the line has to wait for one.
+  /// Returns whether a line has to wait for a token, and if so sets the timer for it. A task that must run alone waits
+  /// for its token before others have to end.
   private mutating func mustWait(_ line: TaskLine, _ host: TaskDispatcher.Host) -> Bool {
     if line.waitsForToken { return true }
-    guard let wait = line.family.take(line.id, host.clock.continuousNow.milliseconds) else { return false }
+    guard let wait = line.family.wait(line.id, host.clock.continuousNow.milliseconds) else { return false }
     line.waitsForToken = true
     timers.insert(
       TaskTimers.Entry(
