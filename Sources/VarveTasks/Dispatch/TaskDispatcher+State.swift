@@ -317,7 +317,10 @@ extension TaskDispatcher.State {
   // MARK: - Attempts that end
 
   /// Returns whether an attempt was begun by the host that runs tasks now.
-  func isOfHost(_ run: TaskRun) -> Bool { host?.start == run.start }
+  func isOfHost(_ run: TaskRun) -> Bool { isOfHost(run.start) }
+
+  /// Returns whether the host that runs tasks now has a start's number.
+  func isOfHost(_ start: UInt32) -> Bool { host?.start == start }
 
   /// Requests that the handler of a task end, and returns its Swift task, which the caller cancels without the lock:
   /// closures of the program run at that. If the handler does not return in time, the attempt ends without it, unless nothing may overtake it

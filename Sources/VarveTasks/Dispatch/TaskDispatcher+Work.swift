@@ -159,9 +159,11 @@ extension TaskDispatcher {
     host?.wake()
   }
 
-  func insert(_ timer: TaskDelta.Timer) {
+  /// Sets the timer of a task that an attempt of a start has left. If another host runs tasks by now, its start reads
+  /// the row.
+  func insert(_ timer: TaskDelta.Timer, of start: UInt32) {
     state.withLock { state in
-      if let host = state.host { state.insert(timer, host) }
+      if let host = state.host, host.start == start { state.insert(timer, host) }
     }
   }
 
@@ -198,13 +200,20 @@ extension TaskDispatcher {
     }
   }
 
+  /// Returns whether another host than that of a start runs tasks by now.
+  func isReplaced(_ start: UInt32) -> Bool { state.withLock { $0.host.map { $0.start != start } ?? false } }
+
   /// Applies the effects of a commit beside the writer to lines and timers.
-  func apply(_ changes: AsideDelta) {
+  ///
+  /// If another host runs tasks by now, its start has read them from disk.
+  func apply(_ changes: AsideDelta, of start: UInt32) {
     var cancelled: [Task<Void, Never>] = []
     let (host, timersChanged) = state.withLock { state -> (Host?, Bool) in
+      for (name, queue) in changes.names { state.note(name, queue) }
+      cancelled = changes.cancelling.compactMap { state.cancel($0) }
+      guard let host = state.host, host.start == start else { return (nil, false) }
       state.isCommitting = false
       if changes.isEmpty { return (nil, false) }
-      for (name, queue) in changes.names { state.note(name, queue) }
       for id in changes.parents { state.parents.insert(id) }
       state.pending += changes.pending
       // If no transaction is changing a task any more, the next commit continues with these.
@@ -220,8 +229,6 @@ extension TaskDispatcher {
         state.insert(entry, line)
       }
       for key in changes.removedTimers { state.timers.removeTask(key) }
-      cancelled = changes.cancelling.compactMap { state.cancel($0) }
-      guard let host = state.host else { return (nil, false) }
       for timer in changes.timers { state.insert(timer, host) }
       return (state.wakingHost(), !changes.timers.isEmpty || !changes.cancelling.isEmpty)
     }
@@ -308,12 +315,13 @@ extension TaskDispatcher {
 
   /// Adds entries that were read from disk to a line. `entries` is `nil` if reading has failed.
   ///
-  /// `next` is the first key that was not read, or `nil` if there are no more. Returns the number of entries that are
+  /// Like the methods that follow, it has no effect if another host than that of the start runs tasks by now: the read
+  /// was begun for lines and timers that do not exist any more. `next` is the first key that was not read, or `nil` if there are no more. Returns the number of entries that are
   /// not in line.
   @discardableResult
-  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) -> Int {
+  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?, of start: UInt32) -> Int {
     state.withLock { state in
-      guard let line = state.lines[id] else { return entries?.count ?? 0 }
+      guard state.isOfHost(start), let line = state.lines[id] else { return entries?.count ?? 0 }
       var skippedCount = 0
       if let entries {
         let running = state.running
@@ -328,15 +336,16 @@ extension TaskDispatcher {
   }
 
   /// Takes lines into account again whose first tasks could not be read.
-  func failLoads(_ lines: [LineID]) {
+  func failLoads(_ lines: [LineID], of start: UInt32) {
     state.withLock { state in
+      guard state.isOfHost(start) else { return }
       for id in lines { if let line = state.lines[id] { state.enqueue(line) } }
     }
   }
 
-  func loadFirst(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?) {
+  func loadFirst(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?, of start: UInt32) {
     state.withLock { state in
-      guard let line = state.lines[id] else { return }
+      guard state.isOfHost(start), let line = state.lines[id] else { return }
       line.loadFirst(key, value)
       state.enqueue(line)
     }
@@ -345,13 +354,13 @@ extension TaskDispatcher {
   /// Adds timers that were read from disk. `timers` is `nil` if reading has failed.
   ///
   /// `next` is the first key that was not read, or `nil` if there are no more.
-  func loadTimers(_ timers: [TaskDelta.Timer]?, next: [UInt8]?) {
+  func loadTimers(_ timers: [TaskDelta.Timer]?, next: [UInt8]?, of start: UInt32) {
     state.withLock { state in
-      guard state.isLoadingTimers else { return }
+      guard let host = state.host, host.start == start, state.isLoadingTimers else { return }
       state.isLoadingTimers = false
       let (missed, more) = (state.missedTimers, state.moreTimersMeanwhile)
       (state.missedTimers, state.moreTimersMeanwhile) = ([], nil)
-      guard let timers, let host = state.host else { return }
+      guard let timers else { return }
       state.timers.endLoading(at: next)
       for timer in timers { state.add(timer, host.clock) }
       let known = Set(timers.map(\.key))

@@ -38,7 +38,7 @@ extension TaskScheduler {
       guard let work = dispatcher.takeWork(start) else { break }
       for error in work.damaged { TaskLog.damaged(logger, error) }
       if !work.unhandled.isEmpty { await reportUnhandled(work.unhandled) }
-      await read(work, database)
+      await read(work, database, start)
       let count = dispatcher.endCount.load(ordering: .acquiring)
       await commit(work, database, start)
       if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
@@ -59,20 +59,20 @@ extension TaskScheduler {
   // MARK: - Reading
 
   /// Reads the rows that lines and timers need from disk.
-  private func read(_ work: TaskWork, _ database: Database) async {
+  private func read(_ work: TaskWork, _ database: Database, _ start: UInt32) async {
     if work.refills.isEmpty, work.loads.isEmpty, work.timersFrom == nil { return }
     do {
       try await readAcknowledged(database) { tx in
         let live = try tx.tasks.parts.live
-        for (line, from) in work.refills { try refill(line, from, live) }
-        for (line, key) in work.loads { dispatcher.loadFirst(line, key, try live.get(key)) }
-        if let from = work.timersFrom { try loadTimers(from, live) }
+        for (line, from) in work.refills { try refill(line, from, live, of: start) }
+        for (line, key) in work.loads { dispatcher.loadFirst(line, key, try live.get(key), of: start) }
+        if let from = work.timersFrom { try loadTimers(from, live, of: start) }
       }
     } catch {
       TaskLog.failed(logger, error)
-      for (line, from) in work.refills { dispatcher.refill(line, from: from, nil, next: nil) }
-      if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil) }
-      dispatcher.failLoads(work.loads.map(\.line))
+      for (line, from) in work.refills { dispatcher.refill(line, from: from, nil, next: nil, of: start) }
+      if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil, of: start) }
+      dispatcher.failLoads(work.loads.map(\.line), of: start)
       if !dispatcher.worker.isStopping { try? await clock.sleep(until: clock.continuousNow + .seconds(1)) }
     }
   }
@@ -92,7 +92,7 @@ extension TaskScheduler {
     }
   }
 
-  func refill(_ line: LineID, _ from: [UInt8], _ live: Part) throws {
+  func refill(_ line: LineID, _ from: [UInt8], _ live: Part, of start: UInt32) throws {
     var range = StorageRange(prefix: line.begin)
     range.lower = from
     var entries: [LineEntry] = []
@@ -110,10 +110,10 @@ extension TaskScheduler {
       }
       return true
     }
-    recorder.noteSkipped(damagedCount + dispatcher.refill(line, from: from, entries, next: next))
+    recorder.noteSkipped(damagedCount + dispatcher.refill(line, from: from, entries, next: next, of: start))
   }
 
-  func loadTimers(_ from: [UInt8], _ live: Part) throws {
+  func loadTimers(_ from: [UInt8], _ live: Part, of start: UInt32) throws {
     var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
     var timers: [TaskDelta.Timer] = []
@@ -136,7 +136,7 @@ extension TaskScheduler {
       } catch { TaskLog.damaged(logger, error) }
       return true
     }
-    dispatcher.loadTimers(timers, next: next)
+    dispatcher.loadTimers(timers, next: next, of: start)
   }
 
   private static func copied(_ bytes: RawSpan) -> [UInt8] {

@@ -56,11 +56,12 @@ extension TaskScheduler {
     }
   }
 
-  func loadState() async throws {
+  /// Loads the timers and tokens, and the tasks that others depend on, for the start with a number.
+  func loadState(_ start: UInt32) async throws {
     let from = dispatcher.beginLoadingTimers()
     try await readAcknowledged(database) { tx in
       let parts = try tx.tasks.parts
-      if let from { try loadTimers(from, parts.live) }
+      if let from { try loadTimers(from, parts.live, of: start) }
       try loadParents(parts)
       try loadTokens(parts.config)
       let last = try parts.events.first(isReverse: true)

@@ -330,7 +330,7 @@ public final class TaskScheduler: Sendable {
       if let setBack { try await keep([setBack]) }
       try await recover()
       try await prune()
-      try await loadState()
+      try await loadState(number)
       if dispatcher.areAllHeld { TaskLog.held(logger, database.path) } else { try await startSchedules() }
       dispatcher.discover(try await readAcknowledged(database) { tx in try Self.lines(tx.tasks.parts.live) })
       try openInbox()
