@@ -66,6 +66,8 @@ public final class TaskScheduler: Sendable {
   let hub = TaskEventHub()
   let recorder = TaskStatisticsRecorder()
   private let turns = TaskTurns()
+  /// The calls that store and remove schedules, one after the other.
+  let scheduleTurns = TaskTurns()
   let hasMiddleware = Atomic(false)
   let hasPoints = Atomic(false)
 
@@ -85,6 +87,8 @@ public final class TaskScheduler: Sendable {
     var nextEvent: UInt64 = 1
     var middleware: [any TaskMiddleware] = []
     var schedules: [String: RegisteredSchedule] = [:]
+    /// The number of schedules that were registered.
+    var scheduleCount: UInt64 = 0
     var accepted: [String: AcceptedType] = [:]
     var watch: DirectoryWatch?
     /// The operations on the files of the inbox. Tests set others.
