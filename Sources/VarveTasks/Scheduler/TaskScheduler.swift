@@ -75,7 +75,7 @@ public final class TaskScheduler: Sendable {
     var isRunning = false
     var start: UInt32 = 0
     var handlers = TaskHandlers()
-    var queues: [QueueSelector: QueueRules]
+    var queues: QueueRuleTable
     /// The time on the continuous clock at which tasks that have ended were last pruned.
     var lastPruned: Duration?
     /// The callers that wait until no work is left. The value is `nil` for a caller that is about to wait.
@@ -117,7 +117,7 @@ public final class TaskScheduler: Sendable {
     self.clock = clock
     self.logger = logger
     alarm = TaskAlarm(clock)
-    state = Mutex(State(queues: configuration.queues))
+    state = Mutex(State(queues: QueueRuleTable(configuration.queues)))
     do { try database.register(TaskStorage(), as: TaskStorage.handle.name) } catch let error as DatabaseError
       where error.code == .alreadyDefined
     {
@@ -138,13 +138,12 @@ public final class TaskScheduler: Sendable {
 
   /// Sets the rules of some queues from their next task on. Call this before `start`.
   public func use(_ rules: QueueRules, for queues: QueueSelector) {
-    state.withLock { $0.queues[queues] = rules }
+    state.withLock { $0.queues.set(rules, for: queues) }
     noteLimits()
   }
 
   private func noteLimits() {
-    let hasLimits = state.withLock { $0.queues.values.contains { $0.maxWaiting != nil } }
-    if hasLimits { dispatcher.hasWaitingLimits.store(true, ordering: .relaxed) }
+    if state.withLock({ $0.queues.hasWaitingLimits }) { dispatcher.hasWaitingLimits.store(true, ordering: .relaxed) }
   }
 
   /// Adds a middleware, which runs around every handler and is called for every task that is enqueued in this process.
@@ -165,10 +164,7 @@ public final class TaskScheduler: Sendable {
 
   /// Returns the rules of a queue.
   func rules(of queue: QueueName) -> QueueRules {
-    let queues = state.withLock { $0.queues }
-    // A program may have rules for each of many queues.
-    if let own = queues[.named(queue)] { return own }
-    return queues.filter { $0.key.contains(queue) }.max { $0.key.rank < $1.key.rank }?.value ?? QueueRules()
+    state.withLock { $0.queues.find(queue) } ?? QueueRules()
   }
 
   // MARK: - Handlers
@@ -231,7 +227,7 @@ public final class TaskScheduler: Sendable {
         state.handlers = handlers
       }
       if let rules {
-        for handler in added { state.queues[handler.selector] = rules }
+        for handler in added { state.queues.set(rules, for: handler.selector) }
       }
       return state.isRunning
     }
