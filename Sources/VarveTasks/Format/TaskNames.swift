@@ -46,9 +46,10 @@ struct TaskNames: Sendable {
     return Queue(number: number, isPaused: flags & 1 != 0, isDraining: flags & 2 != 0)
   }
 
-  /// Reads the queues of a part.
+  /// Reads the queues of a part. Queues that others make beside the transaction cause no conflict: the number of a queue
+  /// never changes.
   init(_ config: Part) throws {
-    var cursor = try config.cursor(StorageRange(prefix: [0x4E]))
+    var cursor = try config.unchecked.cursor(StorageRange(prefix: [0x4E]))
     while let (key, value) = try cursor.next() {
       guard let text = String(validating: key.dropFirst(), as: UTF8.self) else {
         throw DamagedTask(what: "the name of a queue is not UTF-8", bytes: key)
