@@ -39,3 +39,28 @@ public final class CountingSnapshot: StorageSnapshot {
     return page
   }
 }
+
+/// A storage that counts the entries and rows that are read from its snapshots.
+public final class CountingBackend: ForwardingBackend, @unchecked Sendable {
+  // Sendable: the list is guarded by its mutex.
+  private let snapshots = Mutex<[CountingSnapshot]>([])
+
+  /// The number of entries and rows that were read so far.
+  public var count: Int { snapshots.withLock { $0.reduce(0) { $0 + $1.count } } }
+
+  /// Returns a snapshot that counts its reads.
+  public override func snapshot() throws -> any StorageSnapshot {
+    let snapshot = CountingSnapshot(try super.snapshot())
+    snapshots.withLock { $0.append(snapshot) }
+    return snapshot
+  }
+
+  /// Calls the wrapped backend, with the snapshot that it has made itself.
+  public override func commit(
+    _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket {
+    var check = check
+    if let counted = check?.snapshot as? CountingSnapshot { check?.snapshot = counted.snapshot }
+    return try super.commit(batch, check: check, durability: durability)
+  }
+}

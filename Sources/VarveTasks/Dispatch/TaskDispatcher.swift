@@ -123,6 +123,7 @@ public final class TaskDispatcher: Sendable {
 
   let state: FutexLock<State>
   let openParents = OpenParents()
+  let blockedChildren = BlockedChildren()
   let worker: DatabaseWorker
   /// The incarnation of the database.
   let incarnation: UInt64
@@ -277,6 +278,7 @@ public final class TaskDispatcher: Sendable {
       return state.requests
     }
     openParents.removeAll()
+    blockedChildren.removeAll()
     for request in requests { request.fail(DatabaseError(.closed, "the scheduler has stopped")) }
   }
 

@@ -7,7 +7,7 @@ final class AsideChanges: TaskChanging {
   let parts: TaskParts
   private let now: Int64
   private let continuous: Duration
-  private let dispatcher: TaskDispatcher
+  let dispatcher: TaskDispatcher
   var counts = TaskCounts()
   /// The effects on lines and timers, which apply when the commit has been made.
   private(set) var result = AsideDelta()

@@ -1,6 +1,5 @@
 import EngineTestSupport
 import FutexLocks
-import Synchronization
 import Testing
 import Varve
 import VarveEngine
@@ -11,29 +10,6 @@ import VarveTesting
 
 /// Tests of what a scheduler reads when it starts on a database with many tasks.
 struct OpeningReadTests {
-  /// A storage that counts the entries which are read from its snapshots.
-  private final class CountingBackend: ForwardingBackend, @unchecked Sendable {
-    // Sendable: the list is guarded by its mutex.
-
-    private let snapshots = Mutex<[CountingSnapshot]>([])
-
-    var count: Int { snapshots.withLock { $0.reduce(0) { $0 + $1.count } } }
-
-    override func snapshot() throws -> any StorageSnapshot {
-      let snapshot = CountingSnapshot(try super.snapshot())
-      snapshots.withLock { $0.append(snapshot) }
-      return snapshot
-    }
-
-    override func commit(
-      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-    ) throws -> any StorageTicket {
-      var check = check
-      if let counted = check?.snapshot as? CountingSnapshot { check?.snapshot = counted.snapshot }
-      return try super.commit(batch, check: check, durability: durability)
-    }
-  }
-
   private static let queues: [QueueName] = ["line", "serial", "other"]
 
   /// Returns the number of entries that are read until a scheduler has started on a database that was opened again, and
