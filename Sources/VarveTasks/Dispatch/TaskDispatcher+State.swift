@@ -79,10 +79,10 @@ extension TaskDispatcher.State {
 
   /// Moves the deadlines of dates if the wall clock was set since the last check.
   private mutating func followWall(_ clock: any SchedulerClock, _ wall: Int64, _ now: Duration) {
-    let offset = wall - now.milliseconds
-    let shift = offset - wallOffset
+    let (offset, last) = (wall - now.milliseconds, wallOffset)
     wallOffset = offset
-    if abs(shift) <= 100 { return }
+    if abs(offset - last) <= 100 { return }
+    wallSpans.end(last, next: offset, at: now.milliseconds)
     let wallNow = clock.wallNow
     timers.resetDates { now + max(.zero, WallTime.wait(from: wallNow, to: $0)) }
     // Rows on disk may be due before those in memory.

@@ -392,6 +392,9 @@ extension TaskDispatcher {
     }
   }
 
+  /// What the wall clock showed before it was set.
+  var wallSpans: WallSpans { state.withLock { $0.wallSpans } }
+
   /// The interval at which the wall clock is checked while tasks wait for dates.
   static let wallLook = Duration.seconds(60)
 }

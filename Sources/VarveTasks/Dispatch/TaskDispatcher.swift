@@ -99,6 +99,8 @@ public final class TaskDispatcher: Sendable {
     var moreTimersMeanwhile: [UInt8]?
     /// Wall time minus continuous time, in milliseconds, at the last check.
     var wallOffset: Int64 = 0
+    /// What the wall clock showed before it was set.
+    var wallSpans = WallSpans(from: 0)
     /// The kinds of tasks that were due to run and have no handler.
     var unhandled: Set<String> = []
   }
@@ -183,7 +185,9 @@ public final class TaskDispatcher: Sendable {
       state.handlers = handlers
       state.isStopping = false
       state.isDiscovered = false
-      state.wallOffset = WallTime.passed(host.clock.wallNow) - host.clock.continuousNow.milliseconds
+      let wall = WallTime.passed(host.clock.wallNow)
+      state.wallOffset = wall - host.clock.continuousNow.milliseconds
+      state.wallSpans = WallSpans(from: wall)
       return true
     }
   }
