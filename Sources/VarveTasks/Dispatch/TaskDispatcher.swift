@@ -100,7 +100,7 @@ public final class TaskDispatcher: Sendable {
     /// Wall time minus continuous time, in milliseconds, at the last check.
     var wallOffset: Int64 = 0
     /// What the wall clock showed before it was set.
-    var wallSpans = WallSpans(from: 0)
+    var wallSpans = WallSpans(from: 0, offset: 0)
     /// The kinds of tasks that were due to run and have no handler.
     var unhandled: Set<String> = []
   }
@@ -187,7 +187,7 @@ public final class TaskDispatcher: Sendable {
       state.isDiscovered = false
       let wall = WallTime.passed(host.clock.wallNow)
       state.wallOffset = wall - host.clock.continuousNow.milliseconds
-      state.wallSpans = WallSpans(from: wall)
+      state.wallSpans = WallSpans(from: wall, offset: state.wallOffset)
       return true
     }
   }

@@ -118,7 +118,7 @@ extension TaskScheduler {
     range.lower = from
     var timers: [TaskDelta.Timer] = []
     var next: [UInt8]?
-    let (now, continuous) = (clock.wallNow, clock.continuousNow)
+    let (now, continuous, wallSpans) = (clock.wallNow, clock.continuousNow, dispatcher.wallSpans)
     try live.forEach(in: range) { keyBytes, valueBytes in
       let key = Self.copied(keyBytes)
       if timers.count == TaskTimers.taskMaximum {
@@ -128,10 +128,12 @@ extension TaskScheduler {
       do {
         let record = try TaskRecord(Self.copied(valueBytes))
         // A task that waits for a delay waits no longer than that, even if the wall clock was set meanwhile.
-        let wait = min(WallTime.wait(from: now, to: record.position.due), .milliseconds(record.delay))
+        let due = record.position.due
+        let left = wallSpans.left(of: record.delay, due: due, at: continuous.milliseconds) ?? record.delay
+        let wait = min(WallTime.wait(from: now, to: due), .milliseconds(left))
         timers.append(
           TaskDelta.Timer(
-            id: record.id, key: key, due: record.position.due,
+            id: record.id, key: key, due: due,
             deadline: record.delay > 0 ? continuous + wait : nil))
       } catch { TaskLog.damaged(logger, error) }
       return true

@@ -92,9 +92,9 @@ final class AsideChanges: TaskChanging {
     guard let value = try parts.live.get(key) else { return }
     let old = try TaskRecord(value)
     var new = old
-    let left =
-      old.delay > 0 ? wallSpans.left(of: old.delay, due: old.position.due, at: continuous.milliseconds) : 0
-    if left > Self.leftMaximum {
+    if old.delay > 0, let left = wallSpans.left(of: old.delay, due: old.position.due, at: continuous.milliseconds),
+      left > Self.leftMaximum
+    {
       (new.position.due, new.delay) = (now + left, left)
       return try rewrite(old, &new)
     }
