@@ -62,9 +62,9 @@ final class OpenParents: Sendable {
 
 /// Remembers, for each cancelled task that keeps others blocked, the child that was last found to stay blocked.
 ///
-/// Each child that is cancelled then asks whether its parent keeps others blocked. A scan from the first child would pass
-/// all children before the one that stays blocked, and the rows of those that have left: n children would take n² steps.
-/// Here such a call looks at one row. When that child leaves itself, the search continues at its row.
+/// Each child that is cancelled then asks whether its parent keeps others blocked. A scan from the first child would
+/// pass all children before the one that stays blocked, and the rows of those that have left: n children would take n²
+/// steps. Here such a call looks at one row. When that child leaves itself, the search continues at its row.
 ///
 /// A remembered child is only a hint, which is checked against its row before it is used.
 ///

@@ -44,8 +44,8 @@ final class QueueFamily {
     return laneTokens.isEmpty && (rules.rate.flatMap { rate in tokens.map { $0.isFull(rate, now) } } ?? true)
   }
 
-  /// Returns `nil` if there is a token for a task of a line, or the number of milliseconds until there is one. Times are
-  /// of the continuous clock, in milliseconds.
+  /// Returns `nil` if there is a token for a task of a line at a time of the continuous clock in milliseconds, or the
+  /// number of milliseconds until there is one.
   func wait(_ line: LineID, _ now: Int64) -> Int64? {
     if let rate = rules.rate, let wait = tokens?.wait(rate, now) { return wait }
     guard let rate = rules.ratePerKey, line.lane != 0 else { return nil }

@@ -316,7 +316,9 @@ extension TaskDispatcher {
   /// Adds entries that were read from disk to a line. `entries` is `nil` if reading has failed.
   ///
   /// Like the methods that follow, it has no effect if another host than that of the start runs tasks by now: the read
-  /// was begun for lines and timers that do not exist any more. `next` is the first key that was not read, or `nil` if there are no more. Returns the number of entries that are
+  /// was begun for lines and timers that do not exist any more.
+  ///
+  /// `next` is the first key that was not read, or `nil` if there are no more. Returns the number of entries that are
   /// not in line.
   @discardableResult
   func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?, of start: UInt32) -> Int {

@@ -154,9 +154,9 @@ struct TaskTimers: ~Copyable {
 
 /// What the wall clock showed before it was set, since a scheduler runs tasks.
 ///
-/// The row of a task has the date at which the task is due. If the task waits for a delay and the clock was set after the
-/// row was written, the date comes before the delay is over, or after it. The date on which the row was written, which is
-/// that date minus the delay, tells what the two clocks showed then, and so how much of the delay is left.
+/// The row of a task has the date at which the task is due. If the task waits for a delay and the clock was set after
+/// the row was written, the date comes before the delay is over, or after it. The date on which the row was written is
+/// that date minus the delay. From it follows what the two clocks showed then, and so how much of the delay is left.
 struct WallSpans: Sendable {
   private struct Span: Sendable {
     /// The times of day that the clock showed, in milliseconds since 1970.
@@ -190,12 +190,12 @@ struct WallSpans: Sendable {
   }
 
   /// Returns the milliseconds of a delay that are left at a time of the continuous clock, for a row that is due at a
-  /// date. Returns `nil` if it is not known what is left, or if the date tells it.
+  /// date. Returns `nil` if it is not known what is left, or if the date shows it.
   func left(of delay: Int64, due: Int64, at continuous: Int64) -> Int64? {
     let written = due - delay
     if ended.isEmpty || (written >= begin && written <= continuous + offset) { return nil }
     // If the clock showed the date twice, the task must not be late.
-    let offset = ended.lazy.filter { $0.times.contains(written) }.map(\.offset).max()
-    return offset.map { max(0, min(delay, due - $0 - continuous)) }
+    let past = ended.lazy.filter { $0.times.contains(written) }.map(\.offset).max()
+    return past.map { max(0, min(delay, due - $0 - continuous)) }
   }
 }
