@@ -104,7 +104,7 @@ struct RequestTests {
     try fixture.write { tx in try tx.edit(id, priority: 7) }
     var late = AsideDelta()
     late.entries = [(record.position.line, LineEntry(record, record.bytes))]
-    dispatcher.apply(late)
+    dispatcher.apply(late, of: fixture.scheduler.state.withLock { $0.start })
     dispatcher.state.withLock { $0.isPumping = false }
     #expect(dispatcher.state.withLock { $0.lines[record.position.line]?.entryCount } == 1)
     try fixture.write { tx in try tx.resume("default") }

@@ -24,7 +24,7 @@ struct StartTests {
     func takeWork() throws -> TaskWork? {
       guard let work = dispatcher.takeWork(1) else { return nil }
       try fixture.read { tx in
-        for (line, from) in work.refills { try fixture.scheduler.refill(line, from, try tx.tasks.parts.live) }
+        for (line, from) in work.refills { try fixture.scheduler.refill(line, from, try tx.tasks.parts.live, of: 1) }
       }
       return dispatcher.takeWork(1)
     }

@@ -1,4 +1,5 @@
 import Foundation
+import FutexLocks
 import Logging
 import Synchronization
 import Testing
@@ -183,13 +184,13 @@ final class TaskFixture: Sendable {
 
   // MARK: - Dispatching by hand
 
-  /// Attaches a host to the dispatcher, for a test that takes the work of the first start itself.
+  /// Attaches a host to the dispatcher, for a test that takes the work of a start itself.
   func attach(
-    workers: Int = 1, wake: @escaping @Sendable () -> Void = {}, timersChanged: @escaping @Sendable () -> Void = {}
+    workers: Int = 1, start: UInt32 = 1, wake: @escaping @Sendable () -> Void = {}, timersChanged: @escaping @Sendable () -> Void = {}
   ) {
     let scheduler = scheduler
     let host = TaskDispatcher.Host(
-      clock: clock, workers: workers, abandonAfter: .seconds(10), start: 1, rules: { scheduler.rules(of: $0) },
+      clock: clock, workers: workers, abandonAfter: .seconds(10), start: start, rules: { scheduler.rules(of: $0) },
       wake: wake, timersChanged: timersChanged, released: {})
     #expect(scheduler.dispatcher.attach(host, scheduler.state.withLock { $0.handlers }))
   }

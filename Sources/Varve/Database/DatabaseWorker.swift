@@ -10,7 +10,7 @@ public final class DatabaseWorker: Sendable {
   public var isOfWriter: Bool { core.value.map { !$0.backend.isReadOnly } ?? false }
 
   /// Whether work that continues should end, because the database is being closed.
-  public var isStopping: Bool { core.value?.builds.isPausing ?? true }
+  public var isStopping: Bool { core.value.map { $0.isClosing || $0.builds.isPausing } ?? true }
 
   /// Runs work on a thread of its own, and returns false without running it if the database is closed or being closed.
   ///
@@ -37,6 +37,16 @@ public final class DatabaseWorker: Sendable {
       core.builds.endWork()
     }
     return true
+  }
+
+  /// Runs work as `runAsync` does. While the database is being closed by a call that may fail, the work waits for the
+  /// end of that call. Calls `closed` instead of running the work if the database is closed.
+  package func runIfOpen(
+    _ body: @escaping @Sendable (Database) async -> Void, orElse closed: @escaping @Sendable () -> Void
+  ) {
+    guard let core = core.value, !core.isClosing else { return closed() }
+    if runAsync(body) { return }
+    core.builds.whenResumed { [self] in runIfOpen(body, orElse: closed) }
   }
 }
 

@@ -5,6 +5,8 @@ final class QueueFamily {
   let number: UInt32
   let name: QueueName
   let rules: QueueRules
+  /// Whether the tasks of the queue need tokens.
+  let hasRate: Bool
   var isPaused: Bool
   /// The number of lines of the queue in memory.
   var lineCount = 0
@@ -24,6 +26,7 @@ final class QueueFamily {
     self.number = number
     self.name = name
     self.rules = rules
+    hasRate = rules.rate != nil || rules.ratePerKey != nil
     self.isPaused = isPaused
     self.tokens = tokens ?? rules.rate.map { TokenBucket(full: $0) }
   }
@@ -41,22 +44,23 @@ final class QueueFamily {
     return laneTokens.isEmpty && (rules.rate.flatMap { rate in tokens.map { $0.isFull(rate, now) } } ?? true)
   }
 
-  /// Takes a token for a task of a line, at a time of the continuous clock in milliseconds.
-  ///
-  /// Returns `nil` if there was a token, or the number of milliseconds until there is one.
-  func take(_ line: LineID, _ now: Int64) -> Int64? {
+  /// Returns `nil` if there is a token for a task of a line at a time of the continuous clock in milliseconds, or the
+  /// number of milliseconds until there is one.
+  func wait(_ line: LineID, _ now: Int64) -> Int64? {
     if let rate = rules.rate, let wait = tokens?.wait(rate, now) { return wait }
+    guard let rate = rules.ratePerKey, line.lane != 0 else { return nil }
+    return laneTokens[line.lane]?.wait(rate, now)
+  }
+
+  /// Takes a token for a task of a line, for which there is one.
+  func take(_ line: LineID, _ now: Int64) {
     if let rate = rules.ratePerKey, line.lane != 0 {
-      var bucket = laneTokens[line.lane] ?? TokenBucket(full: rate, at: now)
-      if let wait = bucket.wait(rate, now) { return wait }
-      bucket.take()
-      laneTokens[line.lane] = bucket
+      laneTokens[line.lane, default: TokenBucket(full: rate, at: now)].take()
     }
     if tokens != nil {
       tokens?.take()
       isWritten = false
     }
-    return nil
   }
 
   /// Returns the token of a task that did not begin.

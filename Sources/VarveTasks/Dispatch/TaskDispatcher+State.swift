@@ -79,10 +79,10 @@ extension TaskDispatcher.State {
 
   /// Moves the deadlines of dates if the wall clock was set since the last check.
   private mutating func followWall(_ clock: any SchedulerClock, _ wall: Int64, _ now: Duration) {
-    let offset = wall - now.milliseconds
-    let shift = offset - wallOffset
+    let (offset, last) = (wall - now.milliseconds, wallOffset)
     wallOffset = offset
-    if abs(shift) <= 100 { return }
+    if abs(offset - last) <= 100 { return }
+    wallSpans.end(last, next: offset, at: now.milliseconds)
     let wallNow = clock.wallNow
     timers.resetDates { now + max(.zero, WallTime.wait(from: wallNow, to: $0)) }
     // Rows on disk may be due before those in memory.
@@ -214,11 +214,11 @@ extension TaskDispatcher.State {
         line.skipFirst()
         continue
       }
+      if line.family.hasRate, mustWait(line, host) { return .idle }
       if entry.crashes > 0, busyCount > 0 {
         isSuspectNext = keepsOthers(entry.id, host)
         return isSuspectNext ? .suspect : .postponed
       }
-      if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return .idle }
       guard let run = begin(stored, line, handler, host) else {
         _ = line.popFirst()
         continue
@@ -267,13 +267,15 @@ extension TaskDispatcher.State {
     running[run.id] = run
     busyCount += 1
     line.countRun(1)
+    if line.family.hasRate { line.family.take(line.id, host.clock.continuousNow.milliseconds) }
     return run
   }
 
-  /// Takes a token for the next task of a line. Returns true if the line has to wait for one.
+  /// Returns whether a line has to wait for a token, and if so sets the timer for it. A task that must run alone waits
+  /// for its token before others have to end.
   private mutating func mustWait(_ line: TaskLine, _ host: TaskDispatcher.Host) -> Bool {
     if line.waitsForToken { return true }
-    guard let wait = line.family.take(line.id, host.clock.continuousNow.milliseconds) else { return false }
+    guard let wait = line.family.wait(line.id, host.clock.continuousNow.milliseconds) else { return false }
     line.waitsForToken = true
     timers.insert(
       TaskTimers.Entry(
@@ -315,7 +317,10 @@ extension TaskDispatcher.State {
   // MARK: - Attempts that end
 
   /// Returns whether an attempt was begun by the host that runs tasks now.
-  func isOfHost(_ run: TaskRun) -> Bool { host?.start == run.start }
+  func isOfHost(_ run: TaskRun) -> Bool { isOfHost(run.start) }
+
+  /// Returns whether the host that runs tasks now has a start's number.
+  func isOfHost(_ start: UInt32) -> Bool { host?.start == start }
 
   /// Requests that the handler of a task end, and returns its Swift task, which the caller cancels without the lock:
   /// closures of the program run at that. If the handler does not return in time, the attempt ends without it, unless nothing may overtake it

@@ -159,9 +159,11 @@ extension TaskDispatcher {
     host?.wake()
   }
 
-  func insert(_ timer: TaskDelta.Timer) {
+  /// Sets the timer of a task that an attempt of a start has left. If another host runs tasks by now, its start reads
+  /// the row.
+  func insert(_ timer: TaskDelta.Timer, of start: UInt32) {
     state.withLock { state in
-      if let host = state.host { state.insert(timer, host) }
+      if let host = state.host, host.start == start { state.insert(timer, host) }
     }
   }
 
@@ -172,10 +174,11 @@ extension TaskDispatcher {
     }
   }
 
-  /// Takes back work that could not be written, so that it is done again.
-  func requeue(_ work: TaskWork, of start: UInt32) {
+  /// Takes back work that could not be written, so that it is done again. Returns false if another host runs tasks by
+  /// now, or none.
+  func requeue(_ work: TaskWork, of start: UInt32) -> Bool {
     state.withLock { state in
-      guard let host = state.host, host.start == start else { return }
+      guard let host = state.host, host.start == start else { return false }
       let now = host.clock.continuousNow
       state.pending = work.pending + state.pending
       state.requests = work.requests + state.requests
@@ -193,16 +196,24 @@ extension TaskDispatcher {
           TaskTimers.Entry(
             deadline: now, wall: nil, suspending: nil, action: .abandon(run.id, epoch: run.epoch)))
       }
+      return true
     }
   }
 
+  /// Returns whether another host than that of a start runs tasks by now.
+  func isReplaced(_ start: UInt32) -> Bool { state.withLock { $0.host.map { $0.start != start } ?? false } }
+
   /// Applies the effects of a commit beside the writer to lines and timers.
-  func apply(_ changes: AsideDelta) {
+  ///
+  /// If another host runs tasks by now, its start has read them from disk.
+  func apply(_ changes: AsideDelta, of start: UInt32) {
     var cancelled: [Task<Void, Never>] = []
     let (host, timersChanged) = state.withLock { state -> (Host?, Bool) in
+      for (name, queue) in changes.names { state.note(name, queue) }
+      cancelled = changes.cancelling.compactMap { state.cancel($0) }
+      guard let host = state.host, host.start == start else { return (nil, false) }
       state.isCommitting = false
       if changes.isEmpty { return (nil, false) }
-      for (name, queue) in changes.names { state.note(name, queue) }
       for id in changes.parents { state.parents.insert(id) }
       state.pending += changes.pending
       // If no transaction is changing a task any more, the next commit continues with these.
@@ -218,8 +229,6 @@ extension TaskDispatcher {
         state.insert(entry, line)
       }
       for key in changes.removedTimers { state.timers.removeTask(key) }
-      cancelled = changes.cancelling.compactMap { state.cancel($0) }
-      guard let host = state.host else { return (nil, false) }
       for timer in changes.timers { state.insert(timer, host) }
       return (state.wakingHost(), !changes.timers.isEmpty || !changes.cancelling.isEmpty)
     }
@@ -306,12 +315,15 @@ extension TaskDispatcher {
 
   /// Adds entries that were read from disk to a line. `entries` is `nil` if reading has failed.
   ///
+  /// Like the methods that follow, it has no effect if another host than that of the start runs tasks by now: the read
+  /// was begun for lines and timers that do not exist any more.
+  ///
   /// `next` is the first key that was not read, or `nil` if there are no more. Returns the number of entries that are
   /// not in line.
   @discardableResult
-  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) -> Int {
+  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?, of start: UInt32) -> Int {
     state.withLock { state in
-      guard let line = state.lines[id] else { return entries?.count ?? 0 }
+      guard state.isOfHost(start), let line = state.lines[id] else { return entries?.count ?? 0 }
       var skippedCount = 0
       if let entries {
         let running = state.running
@@ -326,15 +338,16 @@ extension TaskDispatcher {
   }
 
   /// Takes lines into account again whose first tasks could not be read.
-  func failLoads(_ lines: [LineID]) {
+  func failLoads(_ lines: [LineID], of start: UInt32) {
     state.withLock { state in
+      guard state.isOfHost(start) else { return }
       for id in lines { if let line = state.lines[id] { state.enqueue(line) } }
     }
   }
 
-  func loadFirst(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?) {
+  func loadFirst(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?, of start: UInt32) {
     state.withLock { state in
-      guard let line = state.lines[id] else { return }
+      guard state.isOfHost(start), let line = state.lines[id] else { return }
       line.loadFirst(key, value)
       state.enqueue(line)
     }
@@ -343,13 +356,13 @@ extension TaskDispatcher {
   /// Adds timers that were read from disk. `timers` is `nil` if reading has failed.
   ///
   /// `next` is the first key that was not read, or `nil` if there are no more.
-  func loadTimers(_ timers: [TaskDelta.Timer]?, next: [UInt8]?) {
+  func loadTimers(_ timers: [TaskDelta.Timer]?, next: [UInt8]?, of start: UInt32) {
     state.withLock { state in
-      guard state.isLoadingTimers else { return }
+      guard let host = state.host, host.start == start, state.isLoadingTimers else { return }
       state.isLoadingTimers = false
       let (missed, more) = (state.missedTimers, state.moreTimersMeanwhile)
       (state.missedTimers, state.moreTimersMeanwhile) = ([], nil)
-      guard let timers, let host = state.host else { return }
+      guard let timers else { return }
       state.timers.endLoading(at: next)
       for timer in timers { state.add(timer, host.clock) }
       let known = Set(timers.map(\.key))
@@ -380,6 +393,9 @@ extension TaskDispatcher {
       return first.deadline
     }
   }
+
+  /// What the wall clock showed before it was set.
+  var wallSpans: WallSpans { state.withLock { $0.wallSpans } }
 
   /// The interval at which the wall clock is checked while tasks wait for dates.
   static let wallLook = Duration.seconds(60)

@@ -99,6 +99,8 @@ public final class TaskDispatcher: Sendable {
     var moreTimersMeanwhile: [UInt8]?
     /// Wall time minus continuous time, in milliseconds, at the last check.
     var wallOffset: Int64 = 0
+    /// What the wall clock showed before it was set.
+    var wallSpans = WallSpans(from: 0, offset: 0)
     /// The kinds of tasks that were due to run and have no handler.
     var unhandled: Set<String> = []
   }
@@ -123,6 +125,7 @@ public final class TaskDispatcher: Sendable {
 
   let state: FutexLock<State>
   let openParents = OpenParents()
+  let blockedChildren = BlockedChildren()
   let worker: DatabaseWorker
   /// The incarnation of the database.
   let incarnation: UInt64
@@ -182,7 +185,9 @@ public final class TaskDispatcher: Sendable {
       state.handlers = handlers
       state.isStopping = false
       state.isDiscovered = false
-      state.wallOffset = WallTime.passed(host.clock.wallNow) - host.clock.continuousNow.milliseconds
+      let wall = WallTime.passed(host.clock.wallNow)
+      state.wallOffset = wall - host.clock.continuousNow.milliseconds
+      state.wallSpans = WallSpans(from: wall, offset: state.wallOffset)
       return true
     }
   }
@@ -241,11 +246,6 @@ public final class TaskDispatcher: Sendable {
   func detach() {
     let requests = state.withLock { state in
       defer { state.requests = [] }
-      return state.requests
-    }
-    openParents.removeAll()
-    for request in requests { request.fail(DatabaseError(.closed, "the scheduler has stopped")) }
-    state.withLock { state in
       state.host = nil
       state.isCommitting = false
       state.removedMeanwhile = []
@@ -279,7 +279,11 @@ public final class TaskDispatcher: Sendable {
       state.moreTimersMeanwhile = nil
       state.isLoadingTimers = false
       state.isPumping = false
+      return state.requests
     }
+    openParents.removeAll()
+    blockedChildren.removeAll()
+    for request in requests { request.fail(DatabaseError(.closed, "the scheduler has stopped")) }
   }
 
   /// Notes that work may be due. Returns the host if it is to be woken.

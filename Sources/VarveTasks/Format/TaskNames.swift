@@ -11,7 +11,7 @@ internal import Varve
 ///  'V', time (8), then as 'U' without its first byte
 ///                      a unique key that is taken until the time
 ///  'F', id (8)         value: the state (1) in which the task has ended, which its children are still to receive;
-///                      255: it may have ended
+///                      255: it may have ended; then the id (8) of the first child that may be left, or nothing
 ///  'L', queue (4)      value: tokens (8, the bits of a Double), time (8)
 ///  'P', id (8)         value: progress of the handler (8, the bits of a Double), note (UTF-8)
 ///  'I', id (16)        value: time (8) at which a file of the inbox was applied; the file may still exist
@@ -46,9 +46,10 @@ struct TaskNames: Sendable {
     return Queue(number: number, isPaused: flags & 1 != 0, isDraining: flags & 2 != 0)
   }
 
-  /// Reads the queues of a part.
+  /// Reads the queues of a part. Queues that others make beside the transaction cause no conflict: the number of a
+  /// queue never changes.
   init(_ config: Part) throws {
-    var cursor = try config.cursor(StorageRange(prefix: [0x4E]))
+    var cursor = try config.unchecked.cursor(StorageRange(prefix: [0x4E]))
     while let (key, value) = try cursor.next() {
       guard let text = String(validating: key.dropFirst(), as: UTF8.self) else {
         throw DamagedTask(what: "the name of a queue is not UTF-8", bytes: key)
@@ -106,6 +107,20 @@ enum ConfigKeys {
     var bytes: [UInt8] = [pending]
     bytes.append(number: id.rawValue)
     return bytes
+  }
+
+  /// Returns the value of a `pending` row of a task that has ended. `child` is the first child that is left.
+  static func pending(_ state: TaskState, from child: TaskID) -> [UInt8] {
+    var bytes: [UInt8] = [state.rawValue]
+    bytes.append(number: child.rawValue)
+    return bytes
+  }
+
+  /// Returns the first child that may be left.
+  static func firstChild(ofPending value: [UInt8]) throws(DamagedTask) -> TaskID {
+    if value.count < 9 { return TaskID(rawValue: 0) }
+    var reader = ByteReader(value, at: 1)
+    return TaskID(rawValue: try reader.number())
   }
 
   static let tokens: UInt8 = 0x4C

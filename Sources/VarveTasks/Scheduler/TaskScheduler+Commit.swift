@@ -31,6 +31,8 @@ extension TaskScheduler {
       let (written, answers, changed) = try await database.commitAside(
         label: "tasks", durability: isStrict ? .power : .process
       ) { [dispatcher] parts in
+        // The lines and timers of another start would not have the effects of this commit.
+        if dispatcher.isReplaced(start) { throw DatabaseError(.closed, "the scheduler has stopped") }
         let changes = AsideChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
         // First those that have waited, because a commit changes a limited number of children.
         for id in work.pending { try changes.resume(id) }
@@ -54,7 +56,7 @@ extension TaskScheduler {
       }
       if let begun { recorder.noteClaims(clock.continuousNow - begun) }
       finish(plans, written)
-      dispatcher.apply(changed)
+      dispatcher.apply(changed, of: start)
       for (request, answer) in zip(work.requests, answers) {
         request.end(answer)
         // A transaction is changing these tasks.
@@ -105,7 +107,7 @@ extension TaskScheduler {
           dispatcher.insert(
             TaskDelta.Timer(
               id: next.id, key: next.position.key(of: next.id), due: next.position.due,
-              deadline: now + .milliseconds(next.delay)))
+              deadline: now + .milliseconds(next.delay)), of: run.start)
         case .parked, .blocked: break
         }
       }
@@ -129,16 +131,16 @@ extension TaskScheduler {
 
   /// Undoes the work of a commit that failed, so that it is tried again, after a second unless the error is a conflict.
   ///
-  /// If the database is being closed, the method only fails the requests.
+  /// While the database is being closed it does not wait, because the close waits for it.
   private func fail(
     _ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error, _ start: UInt32
   ) async {
-    if dispatcher.worker.isStopping {
+    dispatcher.undo(work.claims, settlements)
+    if !dispatcher.requeue(work, of: start) {
       for request in work.requests { request.fail(error) }
       return
     }
-    dispatcher.undo(work.claims, settlements)
-    dispatcher.requeue(work, of: start)
+    if dispatcher.worker.isStopping { return }
     // Transactions changed what the commit had read each time it was tried. This is not a fault: the next commit reads
     // their changes.
     if let error = error as? DatabaseError, error.code == .conflict { return await Task.yield() }

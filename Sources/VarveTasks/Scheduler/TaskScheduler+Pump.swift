@@ -14,9 +14,12 @@ extension TaskScheduler {
   ///
   /// `start` is the number of the start whose work it does.
   func beginPump(_ start: UInt32) {
-    let isRun = dispatcher.worker.runAsync { [self] database in await pump(database, start) }
-    // The database is closed. The remaining work is done after it is opened again.
-    if !isRun { resumeAll() }
+    dispatcher.worker.runIfOpen { [self] database in
+      await pump(database, start)
+    } orElse: { [self] in
+      // The remaining work is done after the database is opened again.
+      resumeAll()
+    }
   }
 
   private func resumeAll() {
@@ -29,11 +32,13 @@ extension TaskScheduler {
     if !dispatcher.worker.isStopping {
       do { try await prune() } catch { TaskLog.failed(logger, error) }
     }
-    while let work = dispatcher.takeWork(start) {
-      if dispatcher.worker.isStopping { return resumeAll() }
+    while true {
+      // A close waits for this loop. It may fail, so the loop then begins again, and until then no work is taken.
+      if dispatcher.worker.isStopping { return beginPump(start) }
+      guard let work = dispatcher.takeWork(start) else { break }
       for error in work.damaged { TaskLog.damaged(logger, error) }
       if !work.unhandled.isEmpty { await reportUnhandled(work.unhandled) }
-      await read(work, database)
+      await read(work, database, start)
       let count = dispatcher.endCount.load(ordering: .acquiring)
       await commit(work, database, start)
       if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
@@ -54,20 +59,20 @@ extension TaskScheduler {
   // MARK: - Reading
 
   /// Reads the rows that lines and timers need from disk.
-  private func read(_ work: TaskWork, _ database: Database) async {
+  private func read(_ work: TaskWork, _ database: Database, _ start: UInt32) async {
     if work.refills.isEmpty, work.loads.isEmpty, work.timersFrom == nil { return }
     do {
       try await readAcknowledged(database) { tx in
         let live = try tx.tasks.parts.live
-        for (line, from) in work.refills { try refill(line, from, live) }
-        for (line, key) in work.loads { dispatcher.loadFirst(line, key, try live.get(key)) }
-        if let from = work.timersFrom { try loadTimers(from, live) }
+        for (line, from) in work.refills { try refill(line, from, live, of: start) }
+        for (line, key) in work.loads { dispatcher.loadFirst(line, key, try live.get(key), of: start) }
+        if let from = work.timersFrom { try loadTimers(from, live, of: start) }
       }
     } catch {
       TaskLog.failed(logger, error)
-      for (line, from) in work.refills { dispatcher.refill(line, from: from, nil, next: nil) }
-      if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil) }
-      dispatcher.failLoads(work.loads.map(\.line))
+      for (line, from) in work.refills { dispatcher.refill(line, from: from, nil, next: nil, of: start) }
+      if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil, of: start) }
+      dispatcher.failLoads(work.loads.map(\.line), of: start)
       if !dispatcher.worker.isStopping { try? await clock.sleep(until: clock.continuousNow + .seconds(1)) }
     }
   }
@@ -87,7 +92,7 @@ extension TaskScheduler {
     }
   }
 
-  func refill(_ line: LineID, _ from: [UInt8], _ live: Part) throws {
+  func refill(_ line: LineID, _ from: [UInt8], _ live: Part, of start: UInt32) throws {
     var range = StorageRange(prefix: line.begin)
     range.lower = from
     var entries: [LineEntry] = []
@@ -105,15 +110,15 @@ extension TaskScheduler {
       }
       return true
     }
-    recorder.noteSkipped(damagedCount + dispatcher.refill(line, from: from, entries, next: next))
+    recorder.noteSkipped(damagedCount + dispatcher.refill(line, from: from, entries, next: next, of: start))
   }
 
-  func loadTimers(_ from: [UInt8], _ live: Part) throws {
+  func loadTimers(_ from: [UInt8], _ live: Part, of start: UInt32) throws {
     var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
     var timers: [TaskDelta.Timer] = []
     var next: [UInt8]?
-    let (now, continuous) = (clock.wallNow, clock.continuousNow)
+    let (now, continuous, wallSpans) = (clock.wallNow, clock.continuousNow, dispatcher.wallSpans)
     try live.forEach(in: range) { keyBytes, valueBytes in
       let key = Self.copied(keyBytes)
       if timers.count == TaskTimers.taskMaximum {
@@ -123,15 +128,17 @@ extension TaskScheduler {
       do {
         let record = try TaskRecord(Self.copied(valueBytes))
         // A task that waits for a delay waits no longer than that, even if the wall clock was set meanwhile.
-        let wait = min(WallTime.wait(from: now, to: record.position.due), .milliseconds(record.delay))
+        let due = record.position.due
+        let left = wallSpans.left(of: record.delay, due: due, at: continuous.milliseconds) ?? record.delay
+        let wait = min(WallTime.wait(from: now, to: due), .milliseconds(left))
         timers.append(
           TaskDelta.Timer(
-            id: record.id, key: key, due: record.position.due,
+            id: record.id, key: key, due: due,
             deadline: record.delay > 0 ? continuous + wait : nil))
       } catch { TaskLog.damaged(logger, error) }
       return true
     }
-    dispatcher.loadTimers(timers, next: next)
+    dispatcher.loadTimers(timers, next: next, of: start)
   }
 
   private static func copied(_ bytes: RawSpan) -> [UInt8] {

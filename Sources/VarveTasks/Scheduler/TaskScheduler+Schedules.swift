@@ -15,6 +15,8 @@ struct RegisteredSchedule: Sendable {
   /// The time up to which slots have been processed, in milliseconds since 1970, or 0 if it has not been read from
   /// disk.
   var lastSlot: Int64 = 0
+  /// The number of the registration. A schedule that is removed and registered again has another one.
+  var number: UInt64 = 0
 
   func next(after time: Int64) -> Int64? {
     expression.next(after: WallTime.date(time), in: zone).map { WallTime.milliseconds($0) }
@@ -62,7 +64,9 @@ extension TaskScheduler {
       options: options, payload: { try Array(payload($0).encoded()) })
     let isRunning = try state.withLock { state in
       if state.schedules[name] != nil { throw TaskError.invalidValue("schedule \"\(name)\" is registered already") }
+      state.scheduleCount += 1
       state.schedules[name] = schedule
+      state.schedules[name]?.number = state.scheduleCount
       return state.isRunning
     }
     // The schedules of a copy begin when its tasks are released.
@@ -77,11 +81,14 @@ extension TaskScheduler {
   @discardableResult
   public func unschedule(_ name: String) async throws -> Bool {
     let wasRegistered = state.withLock { $0.schedules.removeValue(forKey: name) != nil }
-    let wasStored = try await database.commitAside(label: "tasks: unschedule") { parts in
-      let config = try TaskParts(parts).config
-      guard try config.get(ConfigKeys.schedule(name)) != nil else { return false }
-      try config.delete(ConfigKeys.schedule(name))
-      return true
+    // A call that is storing the schedule ends first.
+    let wasStored = try await scheduleTurns.run { [database] in
+      try await database.commitAside(label: "tasks: unschedule") { parts in
+        let config = try TaskParts(parts).config
+        guard try config.get(ConfigKeys.schedule(name)) != nil else { return false }
+        try config.delete(ConfigKeys.schedule(name))
+        return true
+      }
     }
     return wasRegistered || wasStored
   }
@@ -96,7 +103,9 @@ extension TaskScheduler {
   }
 
   /// Stores a schedule as the program has registered it, and sets its last slot to the one on disk.
-  private func store(_ name: String) async throws {
+  private func store(_ name: String) async throws { try await scheduleTurns.run { [self] in try await storeNow(name) } }
+
+  private func storeNow(_ name: String) async throws {
     guard let schedule = state.withLock({ $0.schedules[name] }) else { return }
     let now = WallTime.milliseconds(clock.wallNow)
     let last = try await database.commitAside(label: "tasks: schedule") { parts in
@@ -110,7 +119,15 @@ extension TaskScheduler {
       if record != old { try config.put(key, record.bytes) }
       return record.lastSlot
     }
-    state.withLock { $0.schedules[name]?.lastSlot = last }
+    set(last, asLastOf: schedule)
+  }
+
+  /// Sets the last slot of a schedule, unless it was removed, and may have been registered again, meanwhile.
+  private func set(_ slot: Int64, asLastOf schedule: RegisteredSchedule) {
+    state.withLock { state in
+      guard state.schedules[schedule.name]?.number == schedule.number else { return }
+      state.schedules[schedule.name]?.lastSlot = slot
+    }
   }
 
   /// Sets the timer for the next slot of a schedule.
@@ -192,7 +209,7 @@ extension TaskScheduler {
         }
         continue
       }
-      state.withLock { $0.schedules[name]?.lastSlot = due.lastSlot }
+      set(due.lastSlot, asLastOf: due.schedule)
       if due.missedCount > 0 { hub.send([due.missed(WallTime.milliseconds(clock.wallNow))]) }
       wait(for: name)
     }

@@ -49,16 +49,19 @@ extension TaskScheduler {
 
   /// Starts the schedules of a copy whose tasks were released.
   func beginSchedules() {
-    dispatcher.worker.runAsync { [self] _ in
+    dispatcher.worker.runIfOpen { [self] _ in
       do { try await startSchedules() } catch { TaskLog.failed(logger, error) }
+    } orElse: {
+      // The next start begins them.
     }
   }
 
-  func loadState() async throws {
+  /// Loads the timers and tokens, and the tasks that others depend on, for the start with a number.
+  func loadState(_ start: UInt32) async throws {
     let from = dispatcher.beginLoadingTimers()
     try await readAcknowledged(database) { tx in
       let parts = try tx.tasks.parts
-      if let from { try loadTimers(from, parts.live) }
+      if let from { try loadTimers(from, parts.live, of: start) }
       try loadParents(parts)
       try loadTokens(parts.config)
       let last = try parts.events.first(isReverse: true)

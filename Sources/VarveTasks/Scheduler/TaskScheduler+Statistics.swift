@@ -16,7 +16,7 @@ extension TaskScheduler {
   ///
   /// Complexity: one step for each line of tasks, and a lookup for each line whose first task is not in memory: no task
   /// of the line was read since the start, because its queue is paused or no worker was free for it, or no handler is
-  /// registered for the first task.
+  /// registered for the first task. Such a lookup passes the tasks of the line that run.
   public func queueHeads() throws -> [TaskQueueHead] {
     let lines = dispatcher.lineHeads
     var oldest: [QueueName: LineEntry] = [:]
@@ -34,10 +34,13 @@ extension TaskScheduler {
         for line in unread {
           var range = StorageRange(prefix: line.line.begin)
           range.lower = line.from
-          guard let (key, value) = try live.first(in: range), let entry = try? LineEntry(key: key, value: value),
-            dispatcher.run(entry.id) == nil
-          else { continue }
-          note(entry, line.queue)
+          var cursor = try live.cursor(range)
+          // The rows of running tasks may be before that of the first task that waits.
+          while let (key, value) = try cursor.next() {
+            guard let entry = try? LineEntry(key: key, value: value), dispatcher.run(entry.id) == nil else { continue }
+            note(entry, line.queue)
+            break
+          }
         }
       }
     }

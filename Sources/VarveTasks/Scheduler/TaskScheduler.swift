@@ -66,6 +66,8 @@ public final class TaskScheduler: Sendable {
   let hub = TaskEventHub()
   let recorder = TaskStatisticsRecorder()
   private let turns = TaskTurns()
+  /// The calls that store and remove schedules, one after the other.
+  let scheduleTurns = TaskTurns()
   let hasMiddleware = Atomic(false)
   let hasPoints = Atomic(false)
 
@@ -73,7 +75,7 @@ public final class TaskScheduler: Sendable {
     var isRunning = false
     var start: UInt32 = 0
     var handlers = TaskHandlers()
-    var queues: [QueueSelector: QueueRules]
+    var queues: QueueRuleTable
     /// The time on the continuous clock at which tasks that have ended were last pruned.
     var lastPruned: Duration?
     /// The callers that wait until no work is left. The value is `nil` for a caller that is about to wait.
@@ -85,6 +87,8 @@ public final class TaskScheduler: Sendable {
     var nextEvent: UInt64 = 1
     var middleware: [any TaskMiddleware] = []
     var schedules: [String: RegisteredSchedule] = [:]
+    /// The number of schedules that were registered.
+    var scheduleCount: UInt64 = 0
     var accepted: [String: AcceptedType] = [:]
     var watch: DirectoryWatch?
     /// The operations on the files of the inbox. Tests set others.
@@ -113,7 +117,7 @@ public final class TaskScheduler: Sendable {
     self.clock = clock
     self.logger = logger
     alarm = TaskAlarm(clock)
-    state = Mutex(State(queues: configuration.queues))
+    state = Mutex(State(queues: QueueRuleTable(configuration.queues)))
     do { try database.register(TaskStorage(), as: TaskStorage.handle.name) } catch let error as DatabaseError
       where error.code == .alreadyDefined
     {
@@ -134,13 +138,12 @@ public final class TaskScheduler: Sendable {
 
   /// Sets the rules of some queues from their next task on. Call this before `start`.
   public func use(_ rules: QueueRules, for queues: QueueSelector) {
-    state.withLock { $0.queues[queues] = rules }
+    state.withLock { $0.queues.set(rules, for: queues) }
     noteLimits()
   }
 
   private func noteLimits() {
-    let hasLimits = state.withLock { $0.queues.values.contains { $0.maxWaiting != nil } }
-    if hasLimits { dispatcher.hasWaitingLimits.store(true, ordering: .relaxed) }
+    if state.withLock({ $0.queues.hasWaitingLimits }) { dispatcher.hasWaitingLimits.store(true, ordering: .relaxed) }
   }
 
   /// Adds a middleware, which runs around every handler and is called for every task that is enqueued in this process.
@@ -161,10 +164,7 @@ public final class TaskScheduler: Sendable {
 
   /// Returns the rules of a queue.
   func rules(of queue: QueueName) -> QueueRules {
-    let queues = state.withLock { $0.queues }
-    // A program may have rules for each of many queues.
-    if let own = queues[.named(queue)] { return own }
-    return queues.filter { $0.key.contains(queue) }.max { $0.key.rank < $1.key.rank }?.value ?? QueueRules()
+    state.withLock { $0.queues.find(queue) } ?? QueueRules()
   }
 
   // MARK: - Handlers
@@ -227,7 +227,7 @@ public final class TaskScheduler: Sendable {
         state.handlers = handlers
       }
       if let rules {
-        for handler in added { state.queues[handler.selector] = rules }
+        for handler in added { state.queues.set(rules, for: handler.selector) }
       }
       return state.isRunning
     }
@@ -330,7 +330,7 @@ public final class TaskScheduler: Sendable {
       if let setBack { try await keep([setBack]) }
       try await recover()
       try await prune()
-      try await loadState()
+      try await loadState(number)
       if dispatcher.areAllHeld { TaskLog.held(logger, database.path) } else { try await startSchedules() }
       dispatcher.discover(try await readAcknowledged(database) { tx in try Self.lines(tx.tasks.parts.live) })
       try openInbox()

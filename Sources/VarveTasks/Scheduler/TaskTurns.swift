@@ -1,6 +1,7 @@
 internal import Synchronization
 
-/// Lets callers that start or stop a scheduler do so one after the other, in the order in which they asked.
+/// Lets callers do something one after the other, in the order in which they asked: start or stop a scheduler, or store
+/// and remove schedules.
 ///
 /// A stop in the middle of a start would detach the scheduler from the dispatcher while the start still recovers tasks. A second start
 /// could then claim tasks, and the recovery of the first one would take these claims for claims of a process that died.

@@ -7,7 +7,8 @@ final class AsideChanges: TaskChanging {
   let parts: TaskParts
   private let now: Int64
   private let continuous: Duration
-  private let dispatcher: TaskDispatcher
+  let dispatcher: TaskDispatcher
+  private lazy var wallSpans = dispatcher.wallSpans
   var counts = TaskCounts()
   /// The effects on lines and timers, which apply when the commit has been made.
   private(set) var result = AsideDelta()
@@ -79,11 +80,24 @@ final class AsideChanges: TaskChanging {
   /// Writes a change of a task whose rows no other change of the commit reads.
   func writeBlind(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts, isBlind: true) }
 
+  /// The milliseconds of a delay that may be left when the task is put into its line. The clocks are compared in whole
+  /// milliseconds, and the wall clock may be corrected in small steps.
+  private static let leftMaximum: Int64 = 1_000
+
   /// Transition 5: puts a task whose time has come into its line. Does nothing if the task is no longer at this key.
+  ///
+  /// If the wall clock was set forward, the date of a task may come before its delay is over. The task then gets a new
+  /// date.
   func makeReady(_ key: [UInt8]) throws {
     guard let value = try parts.live.get(key) else { return }
     let old = try TaskRecord(value)
     var new = old
+    if old.delay > 0, let left = wallSpans.left(of: old.delay, due: old.position.due, at: continuous.milliseconds),
+      left > Self.leftMaximum
+    {
+      (new.position.due, new.delay) = (now + left, left)
+      return try rewrite(old, &new)
+    }
     guard (try? new.progress.apply(.due)) != nil else { return }
     new.position.kind = .line
     new.position.due = 0

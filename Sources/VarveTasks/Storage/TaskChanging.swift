@@ -3,6 +3,7 @@ internal import Varve
 /// A type that changes existing tasks: a transaction, or the scheduler beside the writer.
 protocol TaskChanging: AnyObject {
   var parts: TaskParts { get }
+  var dispatcher: TaskDispatcher { get }
   /// The time of day, in milliseconds since 1970.
   var wallNow: Int64 { get }
   /// Keeps claims from taking a task until the change is made. Returns the attempt if the task runs.
@@ -122,7 +123,7 @@ extension TaskChanging {
   private func leaveParents(of child: TaskID) throws {
     for parent in try TaskChildren.removeParents(of: child, parts) {
       guard let (key, record) = try parts.endedRecord(parent), key == EndedKeys.key(record, .needed),
-        try !TaskChildren.blocks(parent, parts)
+        try !dispatcher.blockedChildren.exist(of: parent, in: parts.live)
       else { continue }
       let isKept = record.retention != .deleteOnSuccess
       try apply(

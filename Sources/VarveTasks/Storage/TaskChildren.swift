@@ -54,31 +54,35 @@ struct TaskChildren {
   /// Transitions 6 and 7: applies the end of a task to its children.
   ///
   /// Deletes the `pending` row of the task if no child is left: by then, all its children have received the end.
-  mutating func settle(_ id: TaskID, as state: TaskState) throws {
-    var ended = [(id: id, state: state)]
-    while let (parent, state) = ended.popLast() {
-      var isLeft = false
-      var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.child(of: parent)))
+  /// `first` is the first child that may be left.
+  mutating func settle(_ id: TaskID, as state: TaskState, from first: TaskID = TaskID(rawValue: 0)) throws {
+    var ended = [(id: id, state: state, first: first)]
+    while let (parent, state, first) = ended.popLast() {
+      // The first child that is left now. Those that stay blocked may be very many, and are passed once.
+      var left: TaskID?
+      var range = StorageRange(prefix: TaskKeys.child(of: parent))
+      range.lower = TaskKeys.child(of: parent, first)
+      var cursor = try parts.live.cursor(range)
       while let (key, value) = try cursor.next() {
         let child = try TaskKeys.id(of: key, at: 9)
         let rule = state == .done ? .runAnyway : value.first.flatMap(ParentFailure.init(rawValue:)) ?? .stayBlocked
         if rule == .stayBlocked { continue }
         if budget == 0 || isHeld(child) {
-          isLeft = true
+          left = left ?? child
           if budget == 0 { break }
           continue
         }
         // The read is not checked at the commit, because the other parent may end at any time.
         if leavesShared, rule == .runAnyway, try openParents.hasOther(than: parent, of: child, in: parts.live.unchecked)
         {
-          isLeft = true
+          left = left ?? child
           continue
         }
         budget -= 1
         if rule == .cancel {
           guard let record = try parts.record(child) else { continue }
           try cancel(record)
-          ended.append((child, .cancelled))
+          ended.append((child, .cancelled, TaskID(rawValue: 0)))
           continue
         }
         try parts.live.delete(key)
@@ -87,8 +91,8 @@ struct TaskChildren {
         guard let record = try parts.record(child), record.progress.state == .blocked else { continue }
         try run(record)
       }
-      if isLeft {
-        try config.put(ConfigKeys.pending(parent), [state.rawValue])
+      if let left {
+        try config.put(ConfigKeys.pending(parent), ConfigKeys.pending(state, from: left))
         if budget == 0 { pending.append(parent) } else { heldPending.append(parent) }
       } else if try config.get(ConfigKeys.pending(parent)) != nil {
         try config.delete(ConfigKeys.pending(parent))
@@ -110,7 +114,7 @@ struct TaskChildren {
       state = try parts.endedRecord(id)?.record.progress.state ?? .done
     }
     guard let state else { return try parts.config.delete(ConfigKeys.pending(id)) }
-    try settle(id, as: state)
+    try settle(id, as: state, from: try ConfigKeys.firstChild(ofPending: value))
   }
 
   /// Returns whether a task has a child that stays blocked if the task fails.

@@ -70,7 +70,8 @@ extension TaskStorageTransaction {
 
   private func checkLater(_ parent: TaskID) throws {
     let key = ConfigKeys.pending(parent)
-    if try parts.config.unchecked.get(key) != nil, !dispatcher.isAttached { return }
+    // A row that names a child does not apply to those before it.
+    if try parts.config.unchecked.get(key)?.count == 1, !dispatcher.isAttached { return }
     try parts.config.unchecked.put(key, [TaskChildren.unknown])
     note(pending: parent)
   }

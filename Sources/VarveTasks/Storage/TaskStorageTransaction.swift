@@ -181,19 +181,25 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   }
 
   /// Returns a queue, or `nil` if it does not exist.
+  ///
+  /// As with the tasks of a query, a change that others make beside the transaction causes no conflict. Two
+  /// transactions that make a queue do conflict, because what they write is checked.
   func queue(_ name: QueueName) throws -> TaskNames.Queue? {
     if let own = delta.names.last(where: { $0.name == name }) { return own.queue }
     if context.writeTransaction != nil, let known = dispatcher.queue(name) { return known }
-    return try config.get(TaskNames.key(name)).map { try TaskNames.queue($0) }
+    return try config.unchecked.get(TaskNames.key(name)).map { try TaskNames.queue($0) }
   }
 
   /// Returns the queues whose first task is dead or parked: see `ReadTransaction.blockedTaskQueues()`.
+  ///
+  /// Changes that others make beside the transaction cause no conflict.
   func blockedQueues() throws -> [BlockedTaskQueue] {
+    let live = parts.live.unchecked
     var blocked: [BlockedTaskQueue] = []
     for (name, queue) in try TaskNames(config).queues.sorted(by: { $0.key < $1.key }) {
       var range = StorageRange(prefix: TaskKeys.lines(queue.number))
       // Each step reads the first task of a line, and continues after the line.
-      while let (key, value) = try parts.live.first(in: range) {
+      while let (key, value) = try live.first(in: range) {
         // A row that can't be read is left out, as the scheduler leaves it out.
         if let entry = try? LineEntry(key: key, value: value), entry.state == .dead || entry.state == .parked {
           blocked.append(BlockedTaskQueue(queue: name, task: entry.id, state: entry.state))

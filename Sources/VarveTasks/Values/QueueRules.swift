@@ -144,3 +144,34 @@ public enum QueueSelector: Hashable, Sendable, CustomStringConvertible {
     }
   }
 }
+
+/// The rules of the queues of a scheduler.
+///
+/// Those of single queues are in a dictionary: a program may have rules for each of many queues.
+struct QueueRuleTable: Sendable {
+  private var named: [QueueName: QueueRules] = [:]
+  /// The rules of prefixes and of all queues, the most exact one first.
+  private(set) var others: [(selector: QueueSelector, rules: QueueRules)] = []
+  /// Whether any of the rules has a limit of waiting tasks.
+  private(set) var hasWaitingLimits = false
+
+  init(_ rules: [QueueSelector: QueueRules] = [:]) {
+    for (selector, rules) in rules { set(rules, for: selector) }
+  }
+
+  /// Sets the rules of a selector.
+  ///
+  /// Complexity: O(1) for a single queue, and otherwise O(*n*) of such other selectors.
+  mutating func set(_ rules: QueueRules, for selector: QueueSelector) {
+    if rules.maxWaiting != nil { hasWaitingLimits = true }
+    if case .named(let queue) = selector { return named[queue] = rules }
+    others.removeAll { $0.selector == selector }
+    let index = others.firstIndex { $0.selector.rank < selector.rank } ?? others.count
+    others.insert((selector, rules), at: index)
+  }
+
+  /// Returns the most exact rules for a queue, or `nil` if no selector contains it.
+  func find(_ queue: QueueName) -> QueueRules? {
+    named[queue] ?? others.first { $0.selector.contains(queue) }?.rules
+  }
+}

@@ -1,6 +1,5 @@
 import EngineTestSupport
 import FutexLocks
-import Synchronization
 import Testing
 import Varve
 import VarveEngine
@@ -11,22 +10,6 @@ import VarveTesting
 
 /// Tests of what a scheduler reads when it starts on a database with many tasks.
 struct OpeningReadTests {
-  /// A storage that counts the entries which are read from its snapshots.
-  private final class CountingBackend: ObservedBackend, @unchecked Sendable {
-    // Sendable: it has only atomic state.
-    private let read = Atomic(0)
-
-    var count: Int { read.load(ordering: .acquiring) }
-
-    override func willRead(_ keys: [[UInt8]], in family: StorageFamily) {
-      read.add(keys.count, ordering: .acquiringAndReleasing)
-    }
-
-    override func didRead(_ page: StoragePage, of range: StorageRange, in family: StorageFamily, isReverse: Bool) {
-      read.add(page.count, ordering: .acquiringAndReleasing)
-    }
-  }
-
   private static let queues: [QueueName] = ["line", "serial", "other"]
 
   /// Returns the number of entries that are read until a scheduler has started on a database that was opened again, and

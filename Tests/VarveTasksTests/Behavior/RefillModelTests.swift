@@ -203,7 +203,7 @@ import VarveTesting
       let (scheduler, changes) = (fixture.scheduler, changes)
       fixture.attach(timersChanged: { changes.value.add(1, ordering: .relaxed) })
       _ = scheduler.dispatcher.beginLoadingTimers()
-      scheduler.dispatcher.loadTimers([], next: nil)
+      scheduler.dispatcher.loadTimers([], next: nil, of: 1)
       scheduler.dispatcher.discover([])
       while scheduler.dispatcher.takeWork(1) != nil {}
     }
@@ -266,7 +266,8 @@ import VarveTesting
 
     mutating func endReading() {
       guard let (found, next) = reading.take() else { return }
-      if random.oneIn(8) { dispatcher.loadTimers(nil, next: nil) } else { dispatcher.loadTimers(found, next: next) }
+      let isFailed = random.oneIn(8)
+      dispatcher.loadTimers(isFailed ? nil : found, next: isFailed ? nil : next, of: 1)
     }
 
     /// Lets some seconds pass, and does all work that is due by then.

@@ -233,4 +233,25 @@ import VarveTesting
     await fixture.scheduler.stop()
     #expect(try fixture.scheduler.queueHeads() == [])
   }
+
+  @Test func `running tasks do not hide the first task in line, which is after them on disk`() async throws {
+    let fixture = try TaskFixture(workers: 2)
+    let mayEnd = AsyncFlag()
+    try fixture.handle { _, _ in
+      await mayEnd.wait()
+      return .done
+    }
+    try await fixture.scheduler.start()
+    // The first task has no handler, so the line is read from its position on.
+    let unhandled = try fixture.write { tx in try tx.enqueue(Slow()).id }
+    let ids = try ["a", "b", "c"].map { try fixture.enqueue($0) }
+    await fixture.poll { fixture.lines.count == 2 }
+    #expect(try fixture.scheduler.queueHeads().map(\.task) == [unhandled])
+    try fixture.write { tx in _ = try tx.cancel(.id(unhandled)) }
+    #expect(try fixture.scheduler.queueHeads().map(\.task) == [ids[2]])
+    mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.scheduler.queueHeads() == [])
+    await fixture.scheduler.stop()
+  }
 }

@@ -32,7 +32,7 @@ import VarveTestSupport
       try fixture.read { tx in
         for (line, from) in work.refills {
           reads.append(from)
-          try fixture.scheduler.refill(line, from, try tx.tasks.parts.live)
+          try fixture.scheduler.refill(line, from, try tx.tasks.parts.live, of: 1)
         }
       }
       for run in work.settlements.map(\.run) { dispatcher.didSettle(run, nil, [], isDone: true) }

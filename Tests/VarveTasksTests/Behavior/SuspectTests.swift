@@ -69,4 +69,56 @@ struct SuspectTests {
     #expect(fixture.lines.take() == ["suspect", "after"])
     await fixture.scheduler.stop()
   }
+
+  @Test func `20 a task that crashed and has no token keeps no others from beginning until it has one`() async throws {
+    var rules = QueueRules()
+    rules.rate = QueueRules.Rate(count: 1, per: .seconds(100))
+    let first = try TaskFixture(rules: [.named("a"): rules])
+    let (begun, never) = (AsyncFlag(), AsyncFlag())
+    try first.handle { _, _ in
+      begun.set()
+      await never.wait()
+      return .done
+    }
+    // The attempt in which the process dies takes the only token.
+    try first.enqueue("suspect") { $0.queue = "a" }
+    try await first.scheduler.start()
+    await begun.wait()
+    first.scheduler.dispatcher.detach()
+    try first.write { tx in try tx.pause("a") }
+
+    let fixture = try TaskFixture(first.database, rules: [.named("a"): rules], workers: 3, clock: first.clock)
+    let dispatcher = fixture.scheduler.dispatcher
+    let (isRunning, mayEnd) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, _ in
+      if note.text == "long" {
+        isRunning.set()
+        await mayEnd.wait()
+      }
+      return .done
+    }
+    try fixture.enqueue("long") { $0.queue = "b" }
+    try await fixture.scheduler.start()
+    await isRunning.wait()
+    try fixture.write { tx in try tx.resume("a") }
+    func settle() async {
+      await fixture.poll { dispatcher.state.withLock { !$0.isPumping && $0.busyCount <= 1 } }
+    }
+    await settle()
+    try fixture.enqueue("other") { $0.queue = "c" }
+    await fixture.poll { fixture.lines.count == 2 }
+    await settle()
+    #expect(fixture.lines.take() == ["long", "other"])
+    // From now on it has a token, and the others have to end.
+    fixture.clock.advance(by: .seconds(100))
+    await fixture.poll { dispatcher.state.withLock { $0.isSuspectNext && !$0.isPumping } }
+    try fixture.enqueue("after") { $0.queue = "d" }
+    await settle()
+    #expect(fixture.lines.take() == [])
+    mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["suspect", "after"])
+    never.set()
+    await fixture.scheduler.stop()
+  }
 }

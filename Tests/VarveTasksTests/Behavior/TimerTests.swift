@@ -115,4 +115,77 @@ struct TimerTests {
     #expect(fixture.lines.take() == ["first", "date"])
     await fixture.scheduler.stop()
   }
+
+  @Test(arguments: [1, TaskTimers.taskMaximum + 1_000])
+  func `a delay does not end early if the clock is set forward, and a date does, however many tasks wait`(
+    count: Int
+  ) async throws {
+    let fixture = try TaskFixture(workers: 8)
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    let begin = fixture.clock.wallNow
+    fixture.clock.advance(by: .seconds(1))
+    try fixture.write { tx in
+      var options = TaskOptions()
+      options.start = .after(.seconds(3_600))
+      for _ in 0..<count { try tx.enqueue(Note("delay"), options) }
+      // This date is after those of the delays.
+      options.start = .at(begin.addingTimeInterval(4_000))
+      try tx.enqueue(Note("date"), options)
+    }
+    fixture.clock.setWall(fixture.clock.wallNow.addingTimeInterval(3_000))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(60))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(540))
+    // By now the wall clock shows the dates of the delays.
+    #expect(fixture.lines.take() == [])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(399))
+    #expect(fixture.lines.take() == ["date"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(2_595))
+    #expect(fixture.lines.take() == [])
+    // A delay that has got a new date may end a second early.
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(6))
+    #expect(fixture.lines.take().count == count)
+    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    await fixture.scheduler.stop()
+  }
+
+  @Test(arguments: [1, TaskTimers.taskMaximum + 1_000])
+  func `a delay does not end late if the clock is set back, however many delays wait`(count: Int) async throws {
+    let fixture = try TaskFixture(workers: 8)
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    try fixture.write { tx in
+      var options = TaskOptions()
+      options.start = .after(.seconds(3_600))
+      for _ in 0..<count { try tx.enqueue(Note("delay"), options) }
+    }
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1_800))
+    fixture.clock.setWall(fixture.clock.wallNow.addingTimeInterval(-7_200))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(60))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1_739))
+    #expect(fixture.lines.take() == [])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1))
+    #expect(fixture.lines.take().count == count)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `what is left of a delay follows from what the clocks showed when it was written`() {
+    // The clock showed 1,000 when the scheduler started, at 0. At 500 it was set forward by 10,000.
+    var spans = WallSpans(from: 1_000, offset: 1_000)
+    #expect(spans.left(of: 300, due: 1_500, at: 10) == nil)
+    spans.end(1_000, next: 11_000, at: 500)
+    // This row was written at 200, when the clock showed 1,200.
+    #expect(spans.left(of: 5_000, due: 6_200, at: 500) == 4_700)
+    #expect(spans.left(of: 5_000, due: 6_200, at: 5_200) == 0)
+    // These rows were written before the start, and after the clock was set.
+    #expect(spans.left(of: 5_000, due: 5_900, at: 500) == nil)
+    #expect(spans.left(of: 5_000, due: 16_600, at: 600) == nil)
+    // It is set back by 10,000 at 1,000, and forward by 20,000 at 2,000.
+    spans.end(11_000, next: 1_000, at: 1_000)
+    #expect(spans.left(of: 5_000, due: 16_600, at: 1_000) == 4_600)
+    spans.end(1_000, next: 21_000, at: 2_000)
+    #expect(spans.left(of: 5_000, due: 16_600, at: 2_000) == 3_600)
+    #expect(spans.left(of: 5_000, due: 7_500, at: 2_000) == 4_500)
+    #expect(spans.left(of: 5_000, due: 6_200, at: 2_000) == 3_200)
+  }
 }

@@ -13,6 +13,8 @@ final class BuildList: Sendable {
     /// The number of calls that close the database and wait for the workers.
     var pauses = 0
     var pausing: [DispatchSemaphore] = []
+    /// The closures to call when no such call waits any more.
+    var resumptions: [@Sendable () -> Void] = []
   }
 
   private let state = Mutex(State())
@@ -66,9 +68,28 @@ final class BuildList: Sendable {
       state.pauses += 1
       if state.workerCount == 0 { idle.signal() } else { state.pausing.append(idle) }
     }
-    defer { state.withLock { $0.pauses -= 1 } }
+    defer { endPause() }
     idle.wait()
     return try body()
+  }
+
+  private func endPause() {
+    let resumptions = state.withLock { state -> [@Sendable () -> Void] in
+      state.pauses -= 1
+      guard state.pauses == 0 else { return [] }
+      defer { state.resumptions = [] }
+      return state.resumptions
+    }
+    for resume in resumptions { resume() }
+  }
+
+  /// Calls `body` when no call of `pausingWork` waits any more: at once if none does.
+  func whenResumed(_ body: @escaping @Sendable () -> Void) {
+    let isPausing = state.withLock { state in
+      if state.pauses > 0 { state.resumptions.append(body) }
+      return state.pauses > 0
+    }
+    if !isPausing { body() }
   }
 
   /// Prevents new builds, and returns when the running ones have ended, each after its current chunk.
