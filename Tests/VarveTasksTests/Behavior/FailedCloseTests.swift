@@ -63,6 +63,8 @@ import VarveTesting
       isReading.set()
       mayEnd.wait()
     }
+    // A test that fails leaves no thread that waits.
+    defer { mayEnd.signal() }
     await isReading.wait()
     for text in ["first", "second"] {
       let code = try await Self.closing(fixture) { try fixture.enqueue(text) }

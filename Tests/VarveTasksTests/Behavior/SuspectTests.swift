@@ -75,6 +75,7 @@ struct SuspectTests {
     rules.rate = QueueRules.Rate(count: 1, per: .seconds(100))
     let first = try TaskFixture(rules: [.named("a"): rules])
     let (begun, never) = (AsyncFlag(), AsyncFlag())
+    defer { never.set() }
     try first.handle { _, _ in
       begun.set()
       await never.wait()
@@ -90,6 +91,7 @@ struct SuspectTests {
     let fixture = try TaskFixture(first.database, rules: [.named("a"): rules], workers: 3, clock: first.clock)
     let dispatcher = fixture.scheduler.dispatcher
     let (isRunning, mayEnd) = (AsyncFlag(), AsyncFlag())
+    defer { mayEnd.set() }
     try fixture.handle { note, _ in
       if note.text == "long" {
         isRunning.set()
@@ -106,19 +108,19 @@ struct SuspectTests {
     }
     await settle()
     try fixture.enqueue("other") { $0.queue = "c" }
-    await fixture.poll { fixture.lines.count == 2 }
+    try #require(await fixture.reaches { fixture.lines.count == 2 })
     await settle()
     #expect(fixture.lines.take() == ["long", "other"])
     // From now on it has a token, and the others have to end.
     fixture.clock.advance(by: .seconds(100))
-    await fixture.poll { dispatcher.state.withLock { $0.isSuspectNext && !$0.isPumping } }
+    let waitsForOthers = await fixture.reaches { dispatcher.state.withLock { $0.isSuspectNext && !$0.isPumping } }
+    #expect(waitsForOthers)
     try fixture.enqueue("after") { $0.queue = "d" }
     await settle()
     #expect(fixture.lines.take() == [])
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["suspect", "after"])
-    never.set()
     await fixture.scheduler.stop()
   }
 }

@@ -188,4 +188,15 @@ struct TimerTests {
     #expect(spans.left(of: 5_000, due: 7_500, at: 2_000) == 4_500)
     #expect(spans.left(of: 5_000, due: 6_200, at: 2_000) == 3_200)
   }
+
+  @Test func `a delay is not late if it was written on a date that the clock has shown twice`() {
+    // The clock showed 1,000 when the scheduler started, at 0. It is set back by 300 at 500, when it shows 1,500.
+    var spans = WallSpans(from: 1_000, offset: 1_000)
+    spans.end(1_000, next: 700, at: 500)
+    // It is set forward by 10,000 at 1,000, when it shows 1,700.
+    spans.end(700, next: 10_700, at: 1_000)
+    // The clock showed 1,300 at 300 and at 600, and 1,600 at 900.
+    #expect(spans.left(of: 5_000, due: 6_300, at: 1_000) == 4_300)
+    #expect(spans.left(of: 5_000, due: 6_600, at: 1_000) == 4_900)
+  }
 }

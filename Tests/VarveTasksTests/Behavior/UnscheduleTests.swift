@@ -10,10 +10,17 @@ import VarveTesting
 
 /// Tests of schedules that are removed while the scheduler still works on them.
 @Suite(.timeLimit(.minutes(10))) struct UnscheduleTests {
-  /// A storage whose commits wait at a gate before they are made.
+  /// A storage that counts its snapshots, and whose commits wait at a gate before they are made.
   private final class GatedBackend: ForwardingBackend, @unchecked Sendable {
     // Sendable: a gate is safe from any thread.
     let gate = Gate()
+    private let snapshots = Atomic(0)
+    var snapshotCount: Int { snapshots.load(ordering: .acquiring) }
+
+    override func snapshot() throws -> any StorageSnapshot {
+      snapshots.add(1, ordering: .acquiringAndReleasing)
+      return try super.snapshot()
+    }
 
     override func commit(
       _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
@@ -42,19 +49,23 @@ import VarveTesting
     backend.gate.shut()
     try Self.register(fixture)
     await fixture.poll { backend.gate.waitingCount == 1 }
+    let before = backend.snapshotCount
     async let isRemoved = fixture.scheduler.unschedule("ten")
     await fixture.poll { Self.lastSlot(fixture) == nil }
-    // A call that does not wait has the time to return.
-    for _ in 0..<1_000 { await Task.yield() }
+    // A call that does not wait has the time to read that no schedule is stored.
+    for _ in 0..<20_000 where backend.snapshotCount == before { await Task.yield() }
+    #expect(backend.snapshotCount == before)
     backend.gate.open()
     let wasRegistered = try await isRemoved
     #expect(wasRegistered)
     // The commit of this task is made after all earlier ones.
     try fixture.enqueue("after")
+    await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.read { tx in try tx.taskSchedules() }.isEmpty)
     // The schedule can be registered again.
     try Self.register(fixture)
-    await fixture.poll { Self.lastSlot(fixture) ?? 0 > 0 }
+    // The timer is set after the last slot. No other timer is left.
+    await fixture.poll { Self.lastSlot(fixture) ?? 0 > 0 && fixture.scheduler.dispatcher.nextDeadline != nil }
     await fixture.scheduler.advance(fixture.clock, by: .seconds(600))
     #expect(fixture.lines.take() == ["after", "slot"])
     await fixture.scheduler.stop()
