@@ -10,6 +10,8 @@ public final class DatabaseWorker: Sendable {
   public var isOfWriter: Bool { core.value.map { !$0.backend.isReadOnly } ?? false }
 
   /// Whether work that continues should end, because the database is being closed.
+  ///
+  /// The value becomes false again if `Database.close` throws `.writerBusy` because transactions run.
   public var isStopping: Bool { core.value.map { $0.isClosing || $0.builds.isPausing } ?? true }
 
   /// Runs work on a thread of its own, and returns false without running it if the database is closed or being closed.

@@ -78,6 +78,9 @@ extension TaskScheduler {
   }
 
   /// Removes a schedule, but not its tasks. Returns whether it existed.
+  ///
+  /// If the schedule is being stored at this time, the call waits for that first. A schedule that was removed may be
+  /// registered again.
   @discardableResult
   public func unschedule(_ name: String) async throws -> Bool {
     let wasRegistered = state.withLock { $0.schedules.removeValue(forKey: name) != nil }

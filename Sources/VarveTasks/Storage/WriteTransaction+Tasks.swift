@@ -7,8 +7,8 @@ public import Varve
 /// The scheduler changes tasks beside the program's transactions. A transaction that cancels, wakes, revives, edits or
 /// deletes a task whose state has changed since the transaction began throws `DatabaseError.conflict` when it commits,
 /// and changes nothing; it may be tried again. Enqueueing conflicts only if it replaces the payload of a unique task
-/// that waits. For many tasks, and for queues that run, use the calls of `TaskScheduler`, which do not throw this
-/// error.
+/// that waits, or makes a queue that another commit makes beside it. Queries of tasks and queues cause no conflict. For
+/// many tasks, and for queues that run, use the calls of `TaskScheduler`, which do not throw this error.
 extension WriteTransaction {
   /// Adds a task to a queue. The task may run after the transaction has been committed, and does not exist if the
   /// transaction is rolled back.

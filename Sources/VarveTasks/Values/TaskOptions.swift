@@ -55,6 +55,8 @@ public enum Start: Hashable, Codable, Sendable {
   /// set.
   case at(Date)
   /// The task may not run before a duration has passed, whatever the time of day is set to. It must not be negative.
+  ///
+  /// If the time of day is set forward while no scheduler runs, the task may run earlier.
   case after(Duration)
   /// The task runs after a call of `retryNow`, or when one of the signals is sent.
   case parked(wakeOn: Set<WakeSignal> = [])
