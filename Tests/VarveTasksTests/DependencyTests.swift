@@ -373,6 +373,29 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `7 a task is cancelled after a parent that had failed before, even if that one is forgotten meanwhile`()
+    async throws
+  {
+    let fixture = try await Self.fixture()
+    let parent = try fixture.enqueue("parent")
+    let blocked = try fixture.write { tx in try tx.enqueue(Note("blocked"), Self.after([parent])).id }
+    try fixture.write { tx in _ = try tx.cancel(.id(parent)) }
+    #expect(try fixture.state(parent) == .cancelled)
+    let late = try fixture.write { tx in
+      var keeps = Self.after([parent], .cancel)
+      keeps.retention = .keep(.seconds(1_000))
+      return try tx.enqueue(Note("late"), keeps).id
+    }
+    // The parent was kept for the blocked task alone. No scheduler has seen the late task by now.
+    try fixture.write { tx in _ = try tx.delete(.id(blocked)) }
+    #expect(try fixture.state(parent) == nil)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == [])
+    #expect(try fixture.state(late) == .cancelled)
+    await fixture.scheduler.stop()
+  }
+
   @Test func `a task that is cancelled while it runs is kept as long as it blocks others, whatever its retention`()
     async throws
   {

@@ -189,7 +189,10 @@ struct TaskModel {
   private mutating func forgetUnneeded() {
     for task in tasks.values where task.isNeeded && !blocks(task.number) {
       tasks[task.number]?.isNeeded = false
-      if !task.isKept { tasks[task.number] = nil }
+      if task.isKept { continue }
+      tasks[task.number] = nil
+      // Tasks that were enqueued since it failed have not received its end.
+      settle(task.number, task.state)
     }
   }
 

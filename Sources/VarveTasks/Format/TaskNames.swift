@@ -11,7 +11,9 @@ internal import Varve
 ///  'V', time (8), then as 'U' without its first byte
 ///                      a unique key that is taken until the time
 ///  'F', id (8)         value: the state (1) in which the task has ended, which its children are still to receive;
-///                      255: it may have ended; then the id (8) of the first child that may be left, or nothing
+///                      then the id (8) of the first child that may be left, or nothing. Or 255: the task may have
+///                      ended, which the scheduler looks up; then, if it had failed when a child was enqueued, the
+///                      state (1), which counts if the task is not there any more
 ///  'L', queue (4)      value: tokens (8, the bits of a Double), time (8)
 ///  'P', id (8)         value: progress of the handler (8, the bits of a Double), note (UTF-8)
 ///  'I', id (16)        value: time (8) at which a file of the inbox was applied; the file may still exist
@@ -114,6 +116,17 @@ enum ConfigKeys {
     var bytes: [UInt8] = [state.rawValue]
     bytes.append(number: child.rawValue)
     return bytes
+  }
+
+  private static let unknown: UInt8 = 255
+
+  /// Returns the value of a `pending` row of a task that may have ended. `state` is the one in which it had failed when
+  /// a child was enqueued, or `nil` if it had not.
+  static func pendingUnknown(_ state: TaskState?) -> [UInt8] { [unknown] + (state.map { [$0.rawValue] } ?? []) }
+
+  /// Returns the state in which a task had failed that may have ended.
+  static func state(ofUnknown value: [UInt8]) -> TaskState? {
+    value.count == 2 && value[0] == unknown ? TaskState(rawValue: value[1]) : nil
   }
 
   /// Returns the first child that may be left.

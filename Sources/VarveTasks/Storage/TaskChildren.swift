@@ -29,10 +29,6 @@ struct TaskChildren {
   /// other tasks.
   private(set) var heldPending: [TaskID] = []
 
-  /// The value of a `pending` row on disk if the task may have ended: the scheduler then looks up whether and how it
-  /// has.
-  static let unknown: UInt8 = 255
-
   init(
     _ parts: TaskParts, _ openParents: OpenParents, budget: Int = TaskWork.batchMaximum, leavesShared: Bool,
     isHeld: @escaping (TaskID) -> Bool, run: @escaping (TaskRecord) throws -> Void,
@@ -103,15 +99,15 @@ struct TaskChildren {
   /// Continues to apply the end of a task to its children, if the task has a `pending` row and has ended.
   mutating func resume(_ id: TaskID) throws {
     guard let value = try parts.config.get(ConfigKeys.pending(id)) else { return }
-    let state: TaskState?
+    var state: TaskState?
     if let known = value.first.flatMap(TaskState.init(rawValue:)) {
       state = known
     } else if let (current, _) = try parts.position(of: id) {
       // A dead head of a serial queue is still in line.
       state = current == .dead ? .dead : nil
     } else {
-      // A task that no longer exists counts as done.
-      state = try parts.endedRecord(id)?.record.progress.state ?? .done
+      // A task that no longer exists counts as done, unless it had failed before a child was enqueued.
+      state = try parts.endedRecord(id)?.record.progress.state ?? ConfigKeys.state(ofUnknown: value) ?? .done
     }
     guard let state else { return try parts.config.delete(ConfigKeys.pending(id)) }
     try settle(id, as: state, from: try ConfigKeys.firstChild(ofPending: value))

@@ -62,17 +62,22 @@ extension TaskStorageTransaction {
     try parts.live.put(TaskKeys.child(of: parent, child), [rule.rawValue])
     try parts.live.put(TaskKeys.parent(of: child, parent), [])
     note(parent: parent)
-    if try parts.unchecked.position(of: parent)?.position.isPending == true { return }
-    // The parent may end in a commit beside this transaction that does not see the child, so its end is looked up
-    // later.
-    try checkLater(parent)
+    let unchecked = parts.unchecked
+    if let (_, position) = try unchecked.position(of: parent) {
+      if position.isPending { return }
+      // The parent may end in a commit beside this transaction that does not see the child, so its end is looked up
+      // later.
+      return try checkLater(parent, known: nil)
+    }
+    // It has failed, and may be forgotten before that.
+    try checkLater(parent, known: try unchecked.endedRecord(parent)?.record.progress.state)
   }
 
-  private func checkLater(_ parent: TaskID) throws {
+  private func checkLater(_ parent: TaskID, known state: TaskState?) throws {
     let key = ConfigKeys.pending(parent)
-    // A row that names a child does not apply to those before it.
-    if try parts.config.unchecked.get(key)?.count == 1, !dispatcher.isAttached { return }
-    try parts.config.unchecked.put(key, [TaskChildren.unknown])
+    let value = ConfigKeys.pendingUnknown(state)
+    if try parts.config.unchecked.get(key) == value, !dispatcher.isAttached { return }
+    try parts.config.unchecked.put(key, value)
     note(pending: parent)
   }
 
