@@ -177,6 +177,9 @@ public final class TaskDispatcher: Sendable {
   /// Whether a host runs tasks.
   var isAttached: Bool { state.withLock { $0.host != nil } }
 
+  /// Whether the host of a start runs tasks.
+  func isHost(_ start: UInt32) -> Bool { state.withLock { $0.isOfHost(start) } }
+
   /// Attaches a host, which runs the tasks from now on. Returns false if another host is attached.
   func attach(_ host: Host, _ handlers: TaskHandlers) -> Bool {
     state.withLock { state in
