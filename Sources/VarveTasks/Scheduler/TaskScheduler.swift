@@ -326,6 +326,7 @@ public final class TaskScheduler: Sendable {
       state.start = number
     }
     sideWork.open()
+    dispatcher.worker.writeAtClose { [dispatcher] parts in try dispatcher.noteClose(parts) }
     // A handler may have been registered since the scheduler was attached.
     useHandlers()
     do {

@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// The work on the database that a running scheduler does beside its loop: storing the progress of handlers, and removing
-/// schedules.
+/// The work on the database that a running scheduler does beside its loop: storing the progress of handlers, and
+/// removing schedules.
 ///
 /// A stop waits for it, and none begins after that, so the database can be closed then.
 final class TaskSideWork: Sendable {
@@ -16,7 +16,7 @@ final class TaskSideWork: Sendable {
   /// Lets work begin.
   func open() { state.withLock { $0.isOpen = true } }
 
-  /// Counts a piece of work that begins. Returns false if none may begin. Otherwise the caller must call `end` at its end.
+  /// Counts a piece of work that begins, and at whose end the caller must call `end`. Returns false if none may begin.
   func begin() -> Bool {
     state.withLock { state in
       if state.isOpen { state.count += 1 }
