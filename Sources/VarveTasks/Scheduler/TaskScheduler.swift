@@ -353,6 +353,9 @@ public final class TaskScheduler: Sendable {
   /// When the method returns, the scheduler does not use the database any more, which can be closed. Handlers that were
   /// left running may still use it.
   ///
+  /// If the database is closed without a stop, the handlers that run are not cancelled, and can't use it any more. Their
+  /// tasks also run again at the next start, as if the attempts had not been made.
+  ///
   /// The method has its full effect even if the caller's Swift task is cancelled.
   public func stop() async {
     await Task.detached { [self] in await stop(draining: configuration.drainTimeout) }.value
