@@ -94,6 +94,25 @@ struct CopyTests {
     try await original.close()
   }
 
+  @Test func `the slots of a schedule that is new in a copy begin when the tasks of the copy are released`()
+    async throws
+  {
+    let original = try open(path)
+    try original.enqueue("first")
+    try original.backup(to: copy)
+    try await original.close()
+    let second = try open(copy)
+    try second.scheduler.schedule("minute", "* * * * *") { _ in Note("slot") }
+    try await second.scheduler.start()
+    second.clock.advance(by: .seconds(600))
+    #expect(try second.write { tx in try tx.releaseTasks() })
+    await second.scheduler.waitUntilIdle()
+    #expect(second.lines.take() == ["first"])
+    await second.scheduler.advance(second.clock, by: .seconds(60))
+    #expect(second.lines.take() == ["slot"])
+    try await second.close()
+  }
+
   @Test(arguments: [true, false])
   func `a task that ran when a copy was made has not crashed in the copy`(isReleasedFirst: Bool) async throws {
     let (original, returns) = (try TaskFixture(Self.database(path)), AsyncFlag())

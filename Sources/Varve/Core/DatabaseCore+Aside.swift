@@ -15,6 +15,11 @@ internal import Synchronization
 /// An aside commit changes no rows: it calls no hook, adds no entry to the feed, and has no change set. Extensions with
 /// shared state receive the commit without a delta.
 extension DatabaseCore {
+  /// The writes of an extension that belong to the last commit, or `nil` if there are none.
+  struct LastWrites {
+    var body: (@Sendable (AsideParts) throws -> Void)?
+  }
+
   /// The maximum number of times that the closure runs.
   static let asideAttempts = 64
 
@@ -60,6 +65,22 @@ extension DatabaseCore {
     } catch let error as DatabaseError where error.code == .conflict || error.code == .snapshotTooOld {
       return nil
     }
+  }
+
+  /// Sets what the last commit writes.
+  func writeAtClose(_ body: @escaping @Sendable (AsideParts) throws -> Void) { lastWrites.withLock { $0.body = body } }
+
+  /// Makes the last commit, when the database is closed. No transaction runs, and none can begin any more, so nothing
+  /// follows this commit, even if the storage then fails to close.
+  ///
+  /// The commit is not published, because nobody can read it in this process. If it can't be made, the database is as
+  /// after the death of the process.
+  func commitLast() {
+    guard !backend.isReadOnly, let body = lastWrites.withLock({ $0.body }),
+      let (_, commit) = try? attemptAside(WriteTerms(label: "close"), body)
+    else { return }
+    try? commit.ticket?.wait()
+    if let number = commit.number { publication.refused(number) }
   }
 
   /// Gives the batch to the storage, with the commit lock held. Returns `nil` if the extensions have changed.

@@ -40,6 +40,8 @@ package final class DatabaseCore: Sendable {
   let isSweeping = Atomic<Bool>(false)
   /// Held while unused families of extensions are looked up and dropped. In the lock order it comes before the writer.
   let droppingLock = Mutex(())
+  /// The writes of the last commit, which is made when the database is closed.
+  let lastWrites = Mutex(LastWrites())
   private let openState = FutexLock(OpenState())
   /// Entered when the database is closed, and left when its storage is closed.
   private let closing = DispatchGroup()
@@ -188,6 +190,7 @@ package final class DatabaseCore: Sendable {
     defer { closing.leave() }
     builds.close()
     builds.pausingWork {}
+    commitLast()
     writer.close()
     changes.close()
     try backend.close()

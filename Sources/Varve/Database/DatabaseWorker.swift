@@ -50,6 +50,14 @@ public final class DatabaseWorker: Sendable {
     if runAsync(body) { return }
     core.builds.whenResumed { [self] in runIfOpen(body, orElse: closed) }
   }
+
+  /// Sets what the last commit writes, which is made when the database is closed. It replaces what was set before.
+  ///
+  /// A close that throws without an effect makes no such commit. After the commit the database is closed for this
+  /// program, even if the close throws an error of the storage. The commit is not made if the storage can't be written.
+  package func writeAtClose(_ body: @escaping @Sendable (AsideParts) throws -> Void) {
+    core.value?.writeAtClose(body)
+  }
 }
 
 /// A weak reference to a database.

@@ -76,6 +76,9 @@ public final class TaskDispatcher: Sendable {
     var host: Host?
     /// The last acknowledged commit with tasks. Readers may see it slightly later.
     var acknowledged = CommitVersion.zero
+    /// The number of the last start that has recovered the tasks of all earlier ones, or `nil` if there was none since
+    /// the database was opened. All claims on disk are of this start.
+    var recoveredStart: UInt32?
     /// Whether the lines of all queues that have tasks are known.
     ///
     /// Until then no work is taken: a claim made during the recovery of a start would look like one of a process that
@@ -177,6 +180,9 @@ public final class TaskDispatcher: Sendable {
   /// Whether a host runs tasks.
   var isAttached: Bool { state.withLock { $0.host != nil } }
 
+  /// Whether the host of a start runs tasks.
+  func isHost(_ start: UInt32) -> Bool { state.withLock { $0.isOfHost(start) } }
+
   /// Attaches a host, which runs the tasks from now on. Returns false if another host is attached.
   func attach(_ host: Host, _ handlers: TaskHandlers) -> Bool {
     state.withLock { state in
@@ -203,6 +209,7 @@ public final class TaskDispatcher: Sendable {
         state.enqueue(line)
       }
       state.isDiscovered = true
+      state.recoveredStart = state.host?.start
       return state.beginPumping()
     }
     host?.wake()

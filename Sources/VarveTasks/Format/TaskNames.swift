@@ -20,6 +20,7 @@ internal import Varve
 ///  'S', name           a schedule: see ScheduleRecord
 ///  'D'                 value: the incarnation of the database (8) whose tasks are run; in a copy, after its tasks were
 ///                      released, also the last start (4) of the database that was copied
+///  'E'                 value: the last start (4), if the database was closed while its tasks ran
 ///  'W'                 value: the latest time of day at which tasks were run (8)
 /// ```
 /// On disk: never change.
@@ -163,6 +164,17 @@ enum ConfigKeys {
     var reader = ByteReader(value)
     let number: UInt64 = try reader.number()
     return (number, value.count > 8 ? try reader.number(UInt32.self) : nil)
+  }
+
+  static let closedStart: [UInt8] = [0x45]
+  static func closedStart(_ start: UInt32) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.append(number: start)
+    return bytes
+  }
+  static func closedStart(_ value: [UInt8]) throws(DamagedTask) -> UInt32 {
+    var reader = ByteReader(value)
+    return try reader.number()
   }
 
   static let latestTime: [UInt8] = [0x57]

@@ -28,6 +28,7 @@ extension TaskScheduler {
     closeInbox()
     alarm.set({ nil }, {})
     dispatcher.detach()
+    dispatcher.forgetStart()
     state.withLock { $0.isRunning = false }
   }
 

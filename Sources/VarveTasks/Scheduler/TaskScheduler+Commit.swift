@@ -27,8 +27,12 @@ extension TaskScheduler {
       parents.isEmpty && work.pending.isEmpty && work.requests.isEmpty && slots.isEmpty && aged.isEmpty
     let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
     let begun = claims.isEmpty ? nil : clock.continuousNow
+    let storesSchedules = slots.contains(where: \.isNew)
     do {
-      let (written, answers, changed) = try await database.commitAside(
+      // A call that removes such a schedule comes before this commit or after it.
+      if storesSchedules { await scheduleTurns.take() }
+      defer { if storesSchedules { scheduleTurns.give() } }
+      let (written, answers, lastSlots, changed) = try await database.commitAside(
         label: "tasks", durability: isStrict ? .power : .process
       ) { [dispatcher] parts in
         // The lines and timers of another start would not have the effects of this commit.
@@ -47,25 +51,18 @@ extension TaskScheduler {
         }
         try recorded.write(written, to: changes.parts)
         for (_, key) in work.due { try changes.makeReady(key) }
-        for slot in slots { try slot.write(to: changes, now: now) }
+        let lastSlots = try slots.map { try write($0, to: changes, now) }
         for (id, key) in aged { try Self.age(id, key, changes, dispatcher) }
         for claim in claims { _ = try isBlind ? changes.writeBlind(claim) : changes.write(claim) }
         let answers = try work.requests.map { try $0.write(to: changes, dispatcher) }
         for (queue, bucket) in work.tokens { try changes.parts.config.put(ConfigKeys.tokens(queue), bucket.bytes) }
-        return (written, answers, try changes.finish())
+        return (written, answers, lastSlots, try changes.finish())
       }
       if let begun { recorder.noteClaims(clock.continuousNow - begun) }
       finish(plans, written)
       dispatcher.apply(changed, of: start)
-      for (request, answer) in zip(work.requests, answers) {
-        request.end(answer)
-        // A transaction is changing these tasks.
-        if request.change == .cancelMissed, !answer.left.isEmpty {
-          dispatcher.add(TaskRequest(.cancelMissed, answer.left))??.wake()
-          await Task.yield()
-        }
-      }
-      endSlots(slots)
+      await end(work.requests, answers)
+      endSlots(slots, lastSlots)
       endAgeing(work.ageing)
       report(plans, written, changed.cancelled, work, now)
       // Also those of commits that failed.
@@ -73,6 +70,17 @@ extension TaskScheduler {
       for run in dispatcher.start(work.claims, of: start) { begin(run) }
     } catch {
       await fail(work, settlements, error, start)
+    }
+  }
+
+  private func end(_ requests: [TaskRequest], _ answers: [TaskRequest.Answer]) async {
+    for (request, answer) in zip(requests, answers) {
+      request.end(answer)
+      // A transaction is changing these tasks.
+      if request.change == .cancelMissed, !answer.left.isEmpty {
+        dispatcher.add(TaskRequest(.cancelMissed, answer.left))??.wake()
+        await Task.yield()
+      }
     }
   }
 

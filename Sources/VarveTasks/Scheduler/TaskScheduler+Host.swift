@@ -15,7 +15,9 @@ extension TaskScheduler: CompletingHost {
     if !isDue { return }
     let (id, claim) = (run.id, run.claimKey)
     // Other processes read the progress from the database. If it can't be written, the next report may be.
-    Task.detached { [database] in
+    guard sideWork.begin() else { return }
+    Task.detached { [database, sideWork] in
+      defer { sideWork.end() }
       try? await database.commitAside(label: "tasks: progress") { parts in
         let parts = try TaskParts(parts)
         if try parts.live.get(claim) != nil { try parts.config.put(ConfigKeys.progress(id), progress.bytes) }

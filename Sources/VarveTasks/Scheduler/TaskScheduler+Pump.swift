@@ -29,8 +29,9 @@ extension TaskScheduler {
   }
 
   private func pump(_ database: Database, _ start: UInt32) async {
-    if !dispatcher.worker.isStopping {
-      do { try await prune() } catch { TaskLog.failed(logger, error) }
+    // A stop that has waited in vain may have detached the scheduler meanwhile.
+    if !dispatcher.worker.isStopping, dispatcher.isHost(start) {
+      do { try await prune() } catch { if !dispatcher.worker.isStopping { TaskLog.failed(logger, error) } }
     }
     while true {
       // A close waits for this loop. It may fail, so the loop then begins again, and until then no work is taken.

@@ -7,7 +7,7 @@ extension TaskScheduler {
   /// makes them dead.
   ///
   /// Transition 19: in a copy that was made while tasks ran, no process died while it ran them, so their attempts do
-  /// not count.
+  /// not count. The same holds if the database was closed while they ran.
   func recover() async throws {
     var count = 0
     var from = TaskKeys.claimPrefix
@@ -26,13 +26,14 @@ extension TaskScheduler {
         while keys.count < TaskWork.batchMaximum, let entry = try cursor.next() { keys.append(entry) }
         var crashed: [TaskRecord] = []
         let owner = try changes.parts.config.get(ConfigKeys.incarnation).map { try ConfigKeys.incarnation($0) }
+        let closedStart = try changes.parts.config.get(ConfigKeys.closedStart).map { try ConfigKeys.closedStart($0) }
         for (key, value) in keys {
+          let start = try TaskKeys.start(ofClaim: key)
           // Claims of the database that this one was copied from do not count as crashes.
-          let isCopied = try owner.map { owner in
-            let start = try TaskKeys.start(ofClaim: key)
-            return owner.number != dispatcher.incarnation || owner.copiedStart.map { start <= $0 } ?? false
+          let isCopied = owner.map { owner in
+            owner.number != dispatcher.incarnation || owner.copiedStart.map { start <= $0 } ?? false
           }
-          let isCrash = isCopied != true
+          let isCrash = isCopied != true && start != closedStart
           let record = try Self.recover(key, value, isCrash ? limit : nil, now, changes) { number in
             dispatcher.name(number).map { self.rules(of: $0) } ?? QueueRules()
           }
@@ -61,6 +62,9 @@ extension TaskScheduler {
       var cursor = try changes.parts.live.cursor(StorageRange(prefix: [TaskKeys.cancel]), keysOnly: true)
       while let (key, _) = try cursor.next() { ids.append(try TaskKeys.id(of: key, at: 1)) }
       for id in ids { _ = try changes.cancelMissed(id) }
+      // All claims of the start that it names are recovered.
+      let config = changes.parts.config
+      if try config.get(ConfigKeys.closedStart) != nil { try config.delete(ConfigKeys.closedStart) }
       _ = try changes.finish()
     }
   }

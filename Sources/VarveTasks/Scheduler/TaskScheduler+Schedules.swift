@@ -12,6 +12,9 @@ struct RegisteredSchedule: Sendable {
   let version: UInt16
   let options: TaskOptions
   let payload: @Sendable (TaskSlot) throws -> [UInt8]
+  /// The time from which on the slots of a schedule count that the database does not have yet, in milliseconds since
+  /// 1970.
+  var registered: Int64
   /// The time up to which slots have been processed, in milliseconds since 1970, or 0 if it has not been read from
   /// disk.
   var lastSlot: Int64 = 0
@@ -30,8 +33,9 @@ extension TaskScheduler {
   /// task for a slot.
   ///
   /// Call this at each start of the program, before or after `start`. Each slot has one task, whatever happens to the
-  /// process. Slots at which no scheduler ran tasks are made up for as `rules` say. A new schedule begins with the next
-  /// slot. A schedule whose expression, zone or rules have changed continues after its last slot.
+  /// process. Slots at which no scheduler ran tasks are made up for as `rules` say. A new schedule begins with the first
+  /// slot after this call; in a copy of a database, with the first one after its tasks were released. A schedule whose
+  /// expression, zone or rules have changed continues after its last slot.
   ///
   /// ```swift
   /// try scheduler.schedule("report", "0 6 * * MON", in: TimeZone(identifier: "Europe/Lisbon")!) { slot in
@@ -61,7 +65,8 @@ extension TaskScheduler {
     try TaskDraft.check(Payload.kind, [], options)
     let schedule = RegisteredSchedule(
       name: name, expression: expression, zone: zone, rules: rules, kind: Payload.kind, version: Payload.version,
-      options: options, payload: { try Array(payload($0).encoded()) })
+      options: options, payload: { try Array(payload($0).encoded()) },
+      registered: WallTime.milliseconds(clock.wallNow))
     let isRunning = try state.withLock { state in
       if state.schedules[name] != nil { throw TaskError.invalidValue("schedule \"\(name)\" is registered already") }
       state.scheduleCount += 1
@@ -70,11 +75,7 @@ extension TaskScheduler {
       return state.isRunning
     }
     // The schedules of a copy begin when its tasks are released.
-    if isRunning, !dispatcher.areAllHeld {
-      dispatcher.insert(
-        TaskTimers.Entry(deadline: clock.continuousNow, wall: nil, suspending: nil, action: .schedule(name)))
-      if let host = dispatcher.timerFired() { host.wake() }
-    }
+    if isRunning, !dispatcher.areAllHeld { begin([name]) }
   }
 
   /// Removes a schedule, but not its tasks. Returns whether it existed.
@@ -83,8 +84,11 @@ extension TaskScheduler {
   /// registered again.
   @discardableResult
   public func unschedule(_ name: String) async throws -> Bool {
+    // A stop waits for this call. If no scheduler runs, the call is only that of the program.
+    let isCounted = sideWork.begin()
+    defer { if isCounted { sideWork.end() } }
     let wasRegistered = state.withLock { $0.schedules.removeValue(forKey: name) != nil }
-    // A call that is storing the schedule ends first.
+    // A commit that is storing the schedule ends first.
     let wasStored = try await scheduleTurns.run { [database] in
       try await database.commitAside(label: "tasks: unschedule") { parts in
         let config = try TaskParts(parts).config
@@ -100,29 +104,52 @@ extension TaskScheduler {
 
   func startSchedules() async throws {
     for name in state.withLock({ $0.schedules.keys.sorted() }) {
-      try await store(name)
+      try await scheduleTurns.run { [self] in try await store(name) }
       wait(for: name)
     }
   }
 
-  /// Stores a schedule as the program has registered it, and sets its last slot to the one on disk.
-  private func store(_ name: String) async throws { try await scheduleTurns.run { [self] in try await storeNow(name) } }
-
-  private func storeNow(_ name: String) async throws {
+  private func store(_ name: String) async throws {
     guard let schedule = state.withLock({ $0.schedules[name] }) else { return }
-    let now = WallTime.milliseconds(clock.wallNow)
     let last = try await database.commitAside(label: "tasks: schedule") { parts in
-      let config = try TaskParts(parts).config
-      let key = ConfigKeys.schedule(name)
-      let old = try config.get(key).map { try ScheduleRecord($0) }
-      var record = ScheduleRecord(
-        expression: schedule.expression.text, zone: schedule.zone.identifier, kind: schedule.kind,
-        queue: schedule.options.queue.text, rules: schedule.rules, lastSlot: old?.lastSlot ?? now)
-      record.lastTask = old?.lastTask
-      if record != old { try config.put(key, record.bytes) }
-      return record.lastSlot
+      try Self.store(schedule, in: try TaskParts(parts).config)
     }
     set(last, asLastOf: schedule)
+  }
+
+  /// Stores a schedule as the program has registered it, and returns its last slot.
+  private static func store(_ schedule: RegisteredSchedule, in config: Part) throws -> Int64 {
+    let key = ConfigKeys.schedule(schedule.name)
+    let old = try config.get(key).map { try ScheduleRecord($0) }
+    var record = ScheduleRecord(
+      expression: schedule.expression.text, zone: schedule.zone.identifier, kind: schedule.kind,
+      queue: schedule.options.queue.text, rules: schedule.rules, lastSlot: old?.lastSlot ?? schedule.registered)
+    record.lastTask = old?.lastTask
+    if record != old { try config.put(key, record.bytes) }
+    return record.lastSlot
+  }
+
+  /// Begins the schedules of a copy whose tasks were released.
+  func beginSchedules() {
+    let now = WallTime.milliseconds(clock.wallNow)
+    let names = state.withLock { state in
+      let names = state.schedules.keys.sorted()
+      for name in names { state.schedules[name]?.registered = now }
+      return names
+    }
+    begin(names)
+  }
+
+  /// Lets the loop store some schedules, and wait for their slots.
+  ///
+  /// The loop does it, and no Swift task of its own, so that callers that wait until no work is left, and a stop, also
+  /// wait for this.
+  private func begin(_ names: [String]) {
+    for name in names {
+      dispatcher.insert(
+        TaskTimers.Entry(deadline: clock.continuousNow, wall: nil, suspending: nil, action: .schedule(name)))
+    }
+    if let host = dispatcher.timerFired() { host.wake() }
   }
 
   /// Sets the last slot of a schedule, unless it was removed, and may have been registered again, meanwhile.
@@ -158,7 +185,7 @@ extension TaskScheduler {
 
   private func dueSlots(_ schedule: RegisteredSchedule, _ now: Int64) -> DueSlots {
     var due = DueSlots(schedule: schedule)
-    // A schedule that was registered after the start must first be read from disk.
+    // A schedule that was registered after the start is first stored, or read from disk.
     if schedule.lastSlot == 0 {
       due.isNew = true
       return due
@@ -199,22 +226,24 @@ extension TaskScheduler {
     return due
   }
 
-  /// Notes that slots are committed, and waits for the next ones.
-  func endSlots(_ all: [DueSlots]) {
-    for due in all {
-      let name = due.schedule.name
-      if due.isNew {
-        // The schedule is read outside of the loop, and then its next slot is waited for.
-        Task.detached { [self] in
-          do { try await store(name) } catch { return TaskLog.failed(logger, error) }
-          wait(for: name)
-          setAlarm()
-        }
-        continue
-      }
-      set(due.lastSlot, asLastOf: due.schedule)
+  /// Writes slots of a schedule, or the schedule itself if it is new. Returns its last slot, or `nil` if the schedule
+  /// was removed meanwhile.
+  func write(_ due: DueSlots, to changes: AsideChanges, _ now: Int64) throws -> Int64? {
+    if due.isNew {
+      let isRegistered = state.withLock { $0.schedules[due.schedule.name]?.number == due.schedule.number }
+      return isRegistered ? try Self.store(due.schedule, in: changes.parts.config) : nil
+    }
+    try due.write(to: changes, now: now)
+    return due.lastSlot
+  }
+
+  /// Notes that slots are committed, which were the last ones of their schedules, and waits for the next ones.
+  func endSlots(_ all: [DueSlots], _ lastSlots: [Int64?]) {
+    for (due, last) in zip(all, lastSlots) {
+      guard let last else { continue }
+      set(last, asLastOf: due.schedule)
       if due.missedCount > 0 { hub.send([due.missed(WallTime.milliseconds(clock.wallNow))]) }
-      wait(for: name)
+      wait(for: due.schedule.name)
     }
   }
 }
@@ -231,11 +260,11 @@ struct DueSlots: Sendable {
   /// The number of the last acknowledged commit. In line, the tasks of the slots are after the tasks of that commit.
   var stamp: UInt64 = 0
   var eventNumber: UInt64?
+  /// Whether the schedule itself is to be stored, and no slots.
   var isNew = false
 
   /// Writes the tasks, and the last slot of the schedule, in the same commit.
   func write(to changes: AsideChanges, now: Int64) throws {
-    if isNew { return }
     let key = ConfigKeys.schedule(schedule.name)
     guard let value = try changes.parts.config.get(key) else { return }
     var record = try ScheduleRecord(value)

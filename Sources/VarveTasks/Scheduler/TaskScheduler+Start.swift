@@ -47,15 +47,6 @@ extension TaskScheduler {
     }
   }
 
-  /// Starts the schedules of a copy whose tasks were released.
-  func beginSchedules() {
-    dispatcher.worker.runIfOpen { [self] _ in
-      do { try await startSchedules() } catch { TaskLog.failed(logger, error) }
-    } orElse: {
-      // The next start begins them.
-    }
-  }
-
   /// Loads the timers and tokens, and the tasks that others depend on, for the start with a number.
   func loadState(_ start: UInt32) async throws {
     let from = dispatcher.beginLoadingTimers()

@@ -66,8 +66,9 @@ public final class TaskScheduler: Sendable {
   let hub = TaskEventHub()
   let recorder = TaskStatisticsRecorder()
   private let turns = TaskTurns()
-  /// The calls that store and remove schedules, one after the other.
+  /// The calls and commits that store and remove schedules, one after the other.
   let scheduleTurns = TaskTurns()
+  let sideWork = TaskSideWork()
   let hasMiddleware = Atomic(false)
   let hasPoints = Atomic(false)
 
@@ -324,6 +325,8 @@ public final class TaskScheduler: Sendable {
       state.isRunning = true
       state.start = number
     }
+    sideWork.open()
+    dispatcher.worker.writeAtClose { [dispatcher] parts in try dispatcher.noteClose(parts) }
     // A handler may have been registered since the scheduler was attached.
     useHandlers()
     do {
@@ -337,6 +340,7 @@ public final class TaskScheduler: Sendable {
     } catch {
       dispatcher.detach()
       state.withLock { $0.isRunning = false }
+      await sideWork.close()
       throw error
     }
   }
@@ -345,6 +349,12 @@ public final class TaskScheduler: Sendable {
   ///
   /// Tasks that are not finished run again at the next start, as if the attempt had not been made. A handler that does
   /// not return within `abandonAfter` either is left running, and its task runs again beside it at the next start.
+  ///
+  /// When the method returns, the scheduler does not use the database any more, which can be closed. Handlers that were
+  /// left running may still use it.
+  ///
+  /// If the database is closed without a stop, the handlers that run are not cancelled, and can't use it any more. Their
+  /// tasks also run again at the next start, as if the attempts had not been made.
   ///
   /// The method has its full effect even if the caller's Swift task is cancelled.
   public func stop() async {
@@ -375,6 +385,7 @@ public final class TaskScheduler: Sendable {
     dispatcher.detach()
     state.withLock { $0.isRunning = false }
     await endInbox()
+    await sideWork.close()
     resumeIdle(state.withLock { $0.idleWaiters.filter { $0.value != nil } }.keys)
   }
 

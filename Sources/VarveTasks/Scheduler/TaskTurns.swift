@@ -3,8 +3,9 @@ internal import Synchronization
 /// Lets callers do something one after the other, in the order in which they asked: start or stop a scheduler, or store
 /// and remove schedules.
 ///
-/// A stop in the middle of a start would detach the scheduler from the dispatcher while the start still recovers tasks. A second start
-/// could then claim tasks, and the recovery of the first one would take these claims for claims of a process that died.
+/// A stop in the middle of a start would detach the scheduler from the dispatcher while the start still recovers tasks.
+/// A second start could then claim tasks, and the recovery of the first one would take these claims for claims of a
+/// process that died.
 final class TaskTurns: Sendable {
   private struct State {
     var isTaken = false
@@ -13,14 +14,16 @@ final class TaskTurns: Sendable {
 
   private let state = Mutex(State())
 
-  /// Runs `body` when all callers that asked before have returned. Cancelling the caller's Swift task does not end the wait.
+  /// Runs `body` when all callers that asked before have returned. Cancelling the caller's Swift task does not end the
+  /// wait.
   func run<Result: Sendable>(_ body: @Sendable () async throws -> Result) async rethrows -> Result {
     await take()
     defer { give() }
     return try await body()
   }
 
-  private func take() async {
+  /// Waits until all callers that asked before have returned. The caller must call `give` at its end.
+  func take() async {
     await withCheckedContinuation { continuation in
       let isFree = state.withLock { state in
         if state.isTaken {
@@ -34,7 +37,7 @@ final class TaskTurns: Sendable {
     }
   }
 
-  private func give() {
+  func give() {
     let next = state.withLock { state in
       if state.waiters.isEmpty {
         state.isTaken = false
