@@ -1,10 +1,11 @@
 import EngineTestSupport
 import Foundation
+import FutexLocks
 import Synchronization
 import Testing
 import Varve
-import VarveTestSupport
 import VarveTesting
+import VarveTestSupport
 
 @testable import VarveTasks
 
