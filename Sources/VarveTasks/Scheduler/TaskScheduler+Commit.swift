@@ -27,6 +27,7 @@ extension TaskScheduler {
       parents.isEmpty && work.pending.isEmpty && work.requests.isEmpty && slots.isEmpty && aged.isEmpty
     let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
     let begun = claims.isEmpty ? nil : clock.continuousNow
+    await commitTurns.take()
     do {
       let (written, answers, changed) = try await database.commitAside(
         label: "tasks", durability: isStrict ? .power : .process
@@ -55,8 +56,7 @@ extension TaskScheduler {
         return (written, answers, try changes.finish())
       }
       if let begun { recorder.noteClaims(clock.continuousNow - begun) }
-      finish(plans, written)
-      dispatcher.apply(changed, of: start)
+      finish(plans, written, changed, start)
       for (request, answer) in zip(work.requests, answers) {
         request.end(answer)
         // A transaction is changing these tasks.
@@ -86,6 +86,13 @@ extension TaskScheduler {
       plans.append((settlement.run, plan))
     }
     return plans
+  }
+
+  /// Applies a commit to the dispatcher, and then ends the turn in which it was made.
+  private func finish(_ plans: Plans, _ written: [Bool], _ changed: AsideDelta, _ start: UInt32) {
+    finish(plans, written)
+    dispatcher.apply(changed, of: start)
+    commitTurns.give()
   }
 
   /// Applies the committed ends of attempts to the dispatcher.
@@ -130,13 +137,16 @@ extension TaskScheduler {
   }
 
   /// Undoes the work of a commit that failed, so that it is tried again, after a second unless the error is a conflict.
+  /// Ends the turn of the commit.
   ///
   /// While the database is being closed it does not wait, because the close waits for it.
   private func fail(
     _ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error, _ start: UInt32
   ) async {
     dispatcher.undo(work.claims, settlements)
-    if !dispatcher.requeue(work, of: start) {
+    let isRequeued = dispatcher.requeue(work, of: start)
+    commitTurns.give()
+    if !isRequeued {
       for request in work.requests { request.fail(error) }
       return
     }
