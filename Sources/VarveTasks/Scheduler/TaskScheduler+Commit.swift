@@ -196,7 +196,7 @@ extension TaskScheduler {
 
   /// Moves a task up by one priority, if it is still at the key.
   private static func age(_ id: TaskID, _ key: [UInt8], _ changes: AsideChanges, _ dispatcher: TaskDispatcher) throws {
-    if dispatcher.isHeld(id) || dispatcher.run(id) != nil { return }
+    if !dispatcher.mayChange(id) || dispatcher.run(id) != nil { return }
     guard let value = try changes.parts.live.get(key) else { return }
     let old = try TaskRecord(value, stamp: LineEntry.stamp(of: key))
     var new = old
