@@ -197,6 +197,8 @@ extension TaskScheduler {
     case .delete(let query):
       let tasks = try tx.tasks
       let ids = try tasks.ids(query)
+      // None of those that do not run begins before its deletion, which would then throw.
+      try tasks.hold(ids)
       for id in ids where tasks.dispatcher.run(id) == nil { try tx.delete(.id(id)) }
       // No task has the unique key any more, so only the key is released.
       if ids.isEmpty { _ = try tasks.forgetKey(query) }
