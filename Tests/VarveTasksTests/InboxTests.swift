@@ -163,7 +163,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `a file that cancels or deletes the tasks of a busy queue is applied in at most two attempts, and no task runs twice`(
+  func `a file that cancels or deletes the tasks of a busy queue is applied in one or two attempts, and once`(
     isDelete: Bool
   ) async throws {
     let backend = CountedCommits(

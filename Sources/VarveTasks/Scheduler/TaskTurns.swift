@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// Lets callers do something one after the other, in the order in which they asked: start or stop a scheduler, store and
-/// remove schedules, or commit changes of tasks.
+/// Lets callers do something one after the other, in the order in which they asked: start or stop a scheduler, store
+/// and remove schedules, or commit changes of tasks.
 ///
 /// A stop in the middle of a start would detach the scheduler from the dispatcher while the start still recovers tasks. A second start
 /// could then claim tasks, and the recovery of the first one would take these claims for claims of a process that died.

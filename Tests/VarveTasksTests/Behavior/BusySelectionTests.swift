@@ -11,8 +11,9 @@ import VarveTesting
   /// The number of tasks that wait behind those that run, and that run until they are cancelled.
   private static let waitingCount = 600
 
-  /// Returns a scheduler that runs four tasks, of which three end in different ways after `mayEnd`, and the tasks of its
-  /// queue except those that wait behind them. One of these waits for five seconds.
+  /// Returns a scheduler that runs four tasks, and these tasks and one that waits for five seconds, by their texts.
+  ///
+  /// Three of the four end in different ways after `mayEnd`. Many others wait behind them.
   private static func busy(_ mayEnd: AsyncFlag) async throws -> (fixture: TaskFixture, ids: [String: TaskID]) {
     let fixture = try TaskFixture(workers: 4)
     try fixture.handle { note, _ in
