@@ -330,6 +330,7 @@ import VarveTesting
 
     func exists(_ path: String) -> Bool { base.exists(path) }
     func names(_ directory: String) -> [String] { base.names(directory) }
+    func isFile(_ path: String) throws -> Bool { try base.isFile(path) }
     func size(_ path: String) throws -> Int { try base.size(path) }
     func modified(_ path: String) -> Date? { base.modified(path) }
     func read(_ path: String) throws -> [UInt8] { try base.read(path) }

@@ -1,5 +1,6 @@
 import EngineTestSupport
 import Foundation
+import Synchronization
 import Testing
 import Varve
 import VarveEngine
@@ -145,6 +146,107 @@ import VarveTesting
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["sent"])
     #expect(backend.hasFailed)
+    try await fixture.close()
+  }
+
+  /// A storage that counts the commits that survive a power loss, also those that conflict.
+  private final class CountedCommits: ForwardingBackend, @unchecked Sendable {
+    // Sendable: it has only atomic state.
+    let count = Atomic(0)
+
+    override func commit(
+      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+    ) throws -> any StorageTicket {
+      if durability == .power { count.add(1, ordering: .relaxed) }
+      return try super.commit(batch, check: check, durability: durability)
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `a file that cancels or deletes the tasks of a busy queue is applied in one or two attempts, and once`(
+    isDelete: Bool
+  ) async throws {
+    let backend = CountedCommits(
+      try EngineBackend(try Engine.open(at: path, options: StorageSite.options, environment: .system)))
+    let definition = DatabaseDefinition { TaskStorage.handle }
+    let fixture = try TaskFixture(try await Database.open(backend, path: path, definition: definition), workers: 4)
+    try fixture.handle()
+    try fixture.write { tx in for number in 0..<3_000 { try tx.enqueue(Note("\(number)")) } }
+    try await fixture.scheduler.start()
+    await fixture.poll { fixture.lines.count > 0 }
+    backend.count.store(0, ordering: .relaxed)
+    try inbox.send { if isDelete { $0.delete(.queue("default")) } else { $0.cancel(.queue("default")) } }
+    await fixture.poll { files(inbox.directory).isEmpty }
+    let attempts = backend.count.load(ordering: .relaxed)
+    #expect(attempts == 1 || attempts == 2)
+    await fixture.scheduler.waitUntilIdle()
+    try fixture.expectNothingLeft()
+    for state in TaskState.allCases { #expect(try fixture.count(state) == 0, "\(state)") }
+    let begun = fixture.lines.take()
+    #expect(Set(begun).count == begun.count)
+    try await fixture.close()
+  }
+
+  @Test func `after a conflict the scheduler commits nothing while the file is applied, and its handlers run on`()
+    async throws
+  {
+    let gate = Gate()
+    let failing = FailingBackend(
+      try EngineBackend(try Engine.open(at: path, options: StorageSite.options, environment: .system)))
+    let backend = HeldBackend(failing, gate, holding: .power)
+    let definition = DatabaseDefinition { TaskStorage.handle }
+    let fixture = try TaskFixture(try await Database.open(backend, path: path, definition: definition))
+    let (begun, mayEnd, hasEnded) = (AsyncFlag(), AsyncFlag(), AsyncFlag())
+    try fixture.handle { _, _ in
+      begun.set()
+      await mayEnd.wait()
+      hasEnded.set()
+      return .done
+    }
+    try await fixture.scheduler.start()
+    try fixture.enqueue("runs")
+    await begun.wait()
+    gate.shut()
+    failing.fail(1, of: .power, with: DatabaseError(.conflict, "something was changed"))
+    _ = backend.takeCommits()
+    try inbox.send { $0.pause("paused") }
+    await fixture.poll { gate.waitingCount > 0 }
+    mayEnd.set()
+    await hasEnded.wait()
+    for _ in 0..<1_000 { await Task.yield() }
+    #expect(backend.takeCommits().map(\.durability) == [.power])
+    gate.open()
+    await fixture.poll { files(inbox.directory).isEmpty }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["runs"])
+    try fixture.expectNothingLeft()
+    #expect(try fixture.read { tx in try tx.taskQueueState("paused").isPaused })
+    try await fixture.close()
+  }
+
+  @Test func `a directory, a link and a pipe that are named like files of the inbox are refused once, also again`()
+    async throws
+  {
+    let fixture = try fixture()
+    let manager = FileManager.default
+    try manager.createDirectory(atPath: inbox.directory, withIntermediateDirectories: true)
+    for round in 1...2 {
+      try manager.createDirectory(atPath: inbox.directory + "/a.commands/b", withIntermediateDirectories: true)
+      try manager.createSymbolicLink(
+        atPath: inbox.directory + "/c.commands", withDestinationPath: directory.path + "/nothing")
+      #expect(unsafe mkfifo(inbox.directory + "/d.commands", 0o600) == 0)
+      try inbox.send { try $0.enqueue(Note("good")) }
+      try await fixture.scheduler.start()
+      await fixture.poll { files(inbox.directory) == ["refused"] }
+      await fixture.scheduler.waitUntilIdle()
+      #expect(fixture.lines.take() == ["good"])
+      let names = ["a", "c", "d"].map { "\($0).commands" }
+      let refused = round == 1 ? names : names + names.map { "\($0).2" }
+      #expect(files(inbox.refusedDirectory) == (refused + refused.map { "\($0).txt" }).sorted())
+      await fixture.scheduler.stop()
+    }
+    let reason = try String(contentsOfFile: inbox.refusedDirectory + "/d.commands.txt", encoding: .utf8)
+    #expect(reason.contains("it is not a regular file"))
     try await fixture.close()
   }
 

@@ -38,6 +38,8 @@ struct CrashInboxFiles: InboxFiles {
   func createDirectory(_ path: String) throws { if !exists(path) { try disk.createDirectory(path) } }
   func names(_ directory: String) -> [String] { (try? disk.list(directory)) ?? [] }
 
+  func isFile(_ path: String) throws -> Bool { true }
+
   func size(_ path: String) throws -> Int {
     let file = try disk.openFile(path, writable: false)
     defer { file.close() }

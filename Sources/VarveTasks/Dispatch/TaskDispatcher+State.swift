@@ -38,7 +38,12 @@ extension TaskDispatcher.State {
     switch action {
     case .task(let id, let key):
       // A transaction that is changing the task finds it at its position, so it becomes ready after that.
-      if held[id] != nil { heldTimers[id] = key } else { work.due.append((id, key)) }
+      if held[id] != nil {
+        heldTimers[id] = key
+      } else {
+        work.due.append((id, key))
+        changing.insert(id)
+      }
     case .line(let id, let key):
       guard let line = lines[id] else { return }
       line.wakeFirst(key)

@@ -56,6 +56,30 @@ extension TaskDispatcher {
     }
   }
 
+  /// Keeps claims from taking those of some tasks that do not run, until `release`.
+  ///
+  /// Returns the tasks that are held, and the tasks that are in motion: those that run, and those of the held ones that
+  /// a commit of the scheduler may be changing now.
+  func hold(_ ids: [TaskID]) -> (held: [TaskID], moving: [TaskID]) {
+    var (held, moving): ([TaskID], [TaskID]) = ([], [])
+    var rest = ids[...]
+    // The lock is held for a short time only.
+    while !rest.isEmpty {
+      let chunk = rest.prefix(TaskWork.batchMaximum)
+      rest = rest.dropFirst(chunk.count)
+      state.withLock { state in
+        for id in chunk {
+          let isRunning = state.running[id] != nil
+          if isRunning || state.changing.contains(id) { moving.append(id) }
+          if isRunning { continue }
+          state.held[id, default: 0] += 1
+          held.append(id)
+        }
+      }
+    }
+    return (held, moving)
+  }
+
   /// Returns the attempt of a task, or `nil` if the task does not run.
   func run(_ id: TaskID) -> TaskRun? { state.withLock { $0.running[id] } }
 

@@ -55,6 +55,7 @@ extension TaskDispatcher {
     state.withLock { state in
       guard let host = state.host, host.start == start else { return nil }
       var work = TaskWork()
+      state.changing = []
       let count = min(state.settlements.count, TaskWork.batchMaximum)
       work.settlements = Array(state.settlements.prefix(count))
       state.settlements.removeFirst(count)
@@ -183,6 +184,7 @@ extension TaskDispatcher {
       state.pending = work.pending + state.pending
       state.requests = work.requests + state.requests
       state.isCommitting = false
+      state.changing = []
       let actions =
         work.due.map { TaskTimers.Action.task($0.id, key: $0.key) } + work.schedules.map { .schedule($0) }
         + work.ageing.map { .ageing($0) }
@@ -213,6 +215,7 @@ extension TaskDispatcher {
       cancelled = changes.cancelling.compactMap { state.cancel($0) }
       guard let host = state.host, host.start == start else { return (nil, false) }
       state.isCommitting = false
+      state.changing = []
       if changes.isEmpty { return (nil, false) }
       for id in changes.parents { state.parents.insert(id) }
       state.pending += changes.pending
@@ -256,8 +259,15 @@ extension TaskDispatcher {
     }
   }
 
-  /// Returns whether a transaction is changing a task.
-  func isHeld(_ id: TaskID) -> Bool { state.withLock { $0.held[id] != nil } }
+  /// Returns whether the commit of the scheduler that is being made may change a task, because no transaction is
+  /// changing it. A transaction that begins to hold the task from now on finds it among those that are changing.
+  func mayChange(_ id: TaskID) -> Bool {
+    state.withLock { state in
+      if state.held[id] != nil { return false }
+      state.changing.insert(id)
+      return true
+    }
+  }
 
   /// Returns those of some tasks that others may depend on.
   func withChildren(_ ids: some Sequence<TaskID>) -> Set<TaskID> {

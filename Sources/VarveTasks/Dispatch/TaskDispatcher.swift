@@ -42,6 +42,9 @@ public final class TaskDispatcher: Sendable {
     var settlements: [TaskSettlement] = []
     /// The tasks that transactions are changing, each with the number of these transactions.
     var held: [TaskID: Int] = [:]
+    /// The tasks that the commit of the scheduler which is being made may change, besides those whose attempts begin or
+    /// end in it.
+    var changing: Set<TaskID> = []
     /// The tasks that were next in line while they were held.
     var aside: [TaskID: (line: LineID, entry: LineEntry)] = [:]
     /// The tasks whose time came while they were held, with the keys of their rows.
@@ -256,6 +259,7 @@ public final class TaskDispatcher: Sendable {
       state.host = nil
       state.isCommitting = false
       state.removedMeanwhile = []
+      state.changing = []
       state.handlers = TaskHandlers()
       state.unhandled = []
       state.lines = [:]
@@ -378,12 +382,17 @@ public final class TaskDispatcher: Sendable {
       for key in delta.removedTimers { state.timers.removeTask(key) }
       for timer in delta.timers { state.insert(timer, host) }
       if let key = delta.moreTimers { state.noteMoreTimers(from: key) }
+      var missed: [TaskID] = []
       for id in delta.cancelled {
         guard let run = state.running[id] else {
-          state.requests.append(TaskRequest(.cancelMissed, [id]))
+          missed.append(id)
           continue
         }
         if let task = state.cancel(run) { cancelled.append(task) }
+      }
+      for begin in stride(from: 0, to: missed.count, by: TaskWork.batchMaximum) {
+        let ids = Array(missed[begin...].prefix(TaskWork.batchMaximum))
+        state.requests.append(TaskRequest(.cancelMissed, ids))
       }
       return (state.wakingHost(), state.timers.first?.deadline != before, released)
     }

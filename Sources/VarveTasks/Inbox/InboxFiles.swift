@@ -20,6 +20,8 @@ protocol InboxFiles: Sendable {
   func createDirectory(_ path: String) throws
   /// Returns the names in a directory, or none if it does not exist.
   func names(_ directory: String) -> [String]
+  /// Returns whether the entry at a path is a regular file: not a directory, a symbolic link or a pipe.
+  func isFile(_ path: String) throws -> Bool
   /// Returns the size of a file in bytes.
   func size(_ path: String) throws -> Int
   /// Returns the time at which a file was last written, or `nil` if it is not known.
@@ -79,6 +81,11 @@ struct SystemInboxFiles: InboxFiles {
 
   func names(_ directory: String) -> [String] {
     (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+  }
+
+  func isFile(_ path: String) throws -> Bool {
+    // The attributes are those of a link itself.
+    try FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType == .typeRegular
   }
 
   func size(_ path: String) throws -> Int {

@@ -15,7 +15,7 @@ public import Varve
 ///
 /// Commands are on disk when the call returns, and survive a power loss. They are applied when a scheduler runs: at
 /// once if one does, otherwise after its start. A file that can't be applied is moved to `inbox/refused`, beside a text
-/// with the reason.
+/// with the reason. A file that has to wait, such as for a long transaction, is noted in the log once.
 ///
 /// Safe from any thread and any process.
 public struct TaskInbox: Sendable {

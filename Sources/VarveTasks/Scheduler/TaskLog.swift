@@ -64,6 +64,12 @@ enum TaskLog {
       metadata: ["path": "\(path)", "error": "\(error)"])
   }
 
+  static func inboxDelayed(_ logger: Logger, _ path: String, _ error: any Error) {
+    logger.warning(
+      "a file of the inbox could not be applied yet, and is tried again",
+      metadata: ["path": "\(path)", "error": "\(error)"])
+  }
+
   static func held(_ logger: Logger, _ path: String) {
     logger.warning(
       "the database is a copy, and none of its tasks is started until releaseTasks() is called",

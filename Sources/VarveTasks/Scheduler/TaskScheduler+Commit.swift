@@ -28,6 +28,7 @@ extension TaskScheduler {
     let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
     let begun = claims.isEmpty ? nil : clock.continuousNow
     let storesSchedules = slots.contains(where: \.isNew)
+    await commitTurns.take()
     do {
       // A call that removes such a schedule comes before this commit or after it.
       if storesSchedules { await scheduleTurns.take() }
@@ -59,8 +60,7 @@ extension TaskScheduler {
         return (written, answers, lastSlots, try changes.finish())
       }
       if let begun { recorder.noteClaims(clock.continuousNow - begun) }
-      finish(plans, written)
-      dispatcher.apply(changed, of: start)
+      finish(plans, written, changed, start)
       await end(work.requests, answers)
       endSlots(slots, lastSlots)
       endAgeing(work.ageing)
@@ -94,6 +94,13 @@ extension TaskScheduler {
       plans.append((settlement.run, plan))
     }
     return plans
+  }
+
+  /// Applies a commit to the dispatcher, and then ends the turn in which it was made.
+  private func finish(_ plans: Plans, _ written: [Bool], _ changed: AsideDelta, _ start: UInt32) {
+    finish(plans, written)
+    dispatcher.apply(changed, of: start)
+    commitTurns.give()
   }
 
   /// Applies the committed ends of attempts to the dispatcher.
@@ -138,13 +145,16 @@ extension TaskScheduler {
   }
 
   /// Undoes the work of a commit that failed, so that it is tried again, after a second unless the error is a conflict.
+  /// Ends the turn of the commit.
   ///
   /// While the database is being closed it does not wait, because the close waits for it.
   private func fail(
     _ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error, _ start: UInt32
   ) async {
     dispatcher.undo(work.claims, settlements)
-    if !dispatcher.requeue(work, of: start) {
+    let isRequeued = dispatcher.requeue(work, of: start)
+    commitTurns.give()
+    if !isRequeued {
       for request in work.requests { request.fail(error) }
       return
     }
@@ -194,7 +204,7 @@ extension TaskScheduler {
 
   /// Moves a task up by one priority, if it is still at the key.
   private static func age(_ id: TaskID, _ key: [UInt8], _ changes: AsideChanges, _ dispatcher: TaskDispatcher) throws {
-    if dispatcher.isHeld(id) || dispatcher.run(id) != nil { return }
+    if !dispatcher.mayChange(id) || dispatcher.run(id) != nil { return }
     guard let value = try changes.parts.live.get(key) else { return }
     let old = try TaskRecord(value, stamp: LineEntry.stamp(of: key))
     var new = old

@@ -37,13 +37,15 @@ extension TaskScheduler {
     wakeInbox()
   }
 
+  /// Applies no further files. A file whose transaction waits for the writer is applied after the next start: until
+  /// then, the scheduler might not be able to commit what its handlers have done.
   func closeInbox() {
-    let watch = state.withLock { $0.watch.take() }
+    let (watch, reading) = state.withLock { ($0.watch.take(), $0.inboxReading) }
     watch?.stop()
+    reading?.cancel()
   }
 
-  /// Returns when no file is being applied any more. A file whose transaction waits for the writer is applied after the
-  /// next start.
+  /// Returns when no file is being applied any more.
   func endInbox() async {
     let reading = state.withLock { $0.inboxReading }
     reading?.cancel()
@@ -78,19 +80,23 @@ extension TaskScheduler {
   private func applyFiles() async {
     let inbox = inbox
     for name in inbox.files.commandFiles(inbox.directory) {
-      guard state.withLock({ $0.isRunning }) else { return }
+      guard state.withLock({ $0.isRunning }), !Task.isCancelled else { return }
       let path = inbox.directory + "/" + name
       do {
         try await apply(path, inbox.files)
+        state.withLock { $0.inboxDelays[name] = nil }
         try inbox.files.remove(path)
       } catch let refusal as InboxRefusal {
+        state.withLock { $0.inboxDelays[name] = nil }
         refuse(path, name, refusal.cause, inbox)
       } catch let error as DatabaseError where error.code == .conflict {
-        // The scheduler has changed tasks beside the transaction. The file is applied again when the others are.
+        // The program has changed beside the transaction what it reads. The file is applied again when the others are.
+        noteDelay(of: path, name, error, weight: 1)
         await Task.yield()
         wakeInbox()
       } catch let error as DatabaseError where error.code == .writerBusy {
         // A long transaction has the writer, so the file is applied again as after a conflict, but not at once.
+        noteDelay(of: path, name, error, weight: Self.delayMaximum)
         try? await clock.sleep(until: clock.continuousNow + Self.busyPause)
         wakeInbox()
       } catch {
@@ -99,7 +105,7 @@ extension TaskScheduler {
         report(error, path)
       }
     }
-    guard state.withLock({ $0.isRunning }) else { return }
+    guard state.withLock({ $0.isRunning }), !Task.isCancelled else { return }
     // If this fails, the remaining notes are deleted with the next file, or after the next start.
     do { try await forgetFiles() } catch { report(error, inbox.directory) }
   }
@@ -107,10 +113,24 @@ extension TaskScheduler {
   /// The time for which no file is applied after a wait for the writer that was in vain.
   private static let busyPause = Duration.milliseconds(100)
 
+  /// The weight of the delays of a file at which they are logged: one wait for the writer that was in vain, which has
+  /// taken long, or several conflicts.
+  private static let delayMaximum = 4
+
+  /// Notes that a file could not be applied yet. The log has one line about it, with the reason.
+  private func noteDelay(of path: String, _ name: String, _ error: any Error, weight: Int) {
+    let isLong = state.withLock { state in
+      let before = state.inboxDelays[name] ?? 0
+      state.inboxDelays[name] = before + weight
+      return before < Self.delayMaximum && before + weight >= Self.delayMaximum
+    }
+    if isLong { TaskLog.inboxDelayed(logger, path, error) }
+  }
+
   /// Logs an error of the database, or of the file or directory at a path.
   private func report(_ error: any Error, _ path: String) {
-    // The database may have been closed meanwhile.
-    guard state.withLock({ $0.isRunning }) else { return }
+    // The database may have been closed meanwhile, or the scheduler is being stopped.
+    guard state.withLock({ $0.isRunning }), !(error is CancellationError) else { return }
     if error is DatabaseError { TaskLog.failed(logger, error) } else { TaskLog.inboxFailed(logger, path, error) }
   }
 
@@ -124,6 +144,8 @@ extension TaskScheduler {
 
   private func apply(_ path: String, _ files: any InboxFiles) async throws {
     let file: InboxFile
+    // Reading a pipe could wait without end.
+    if try !files.isFile(path) { throw InboxRefusal(cause: DamagedInbox(what: "it is not a regular file")) }
     let size = try files.size(path)
     let bytes = size > InboxFile.sizeMaximum ? [] : try files.read(path)
     do {
@@ -135,6 +157,15 @@ extension TaskScheduler {
         throw DamagedInbox(what: "its id is not that of its name")
       }
     } catch { throw InboxRefusal(cause: error) }
+    do { try await apply(file) } catch let error as DatabaseError where error.code == .conflict {
+      // A transaction that changes many tasks is so long that some of them end beside it, in each attempt again. So the
+      // scheduler commits nothing while the next attempt is made. Handlers continue to run.
+      try await commitTurns.run { [self] in try await apply(file) }
+    }
+  }
+
+  /// Applies the commands of a file in one transaction, unless they were applied before.
+  private func apply(_ file: InboxFile) async throws {
     let accepted = state.withLock { $0.accepted }
     let (key, now) = (ConfigKeys.inbox(file.id), WallTime.milliseconds(clock.wallNow))
     try await database.write(label: "tasks: inbox", durability: .power) { tx in
@@ -166,6 +197,8 @@ extension TaskScheduler {
     case .delete(let query):
       let tasks = try tx.tasks
       let ids = try tasks.ids(query)
+      // None of those that do not run begins before its deletion, which would then throw.
+      try tasks.hold(ids)
       for id in ids where tasks.dispatcher.run(id) == nil { try tx.delete(.id(id)) }
       // No task has the unique key any more, so only the key is released.
       if ids.isEmpty { _ = try tasks.forgetKey(query) }
@@ -182,15 +215,28 @@ extension TaskScheduler {
   /// Moves a file to `refused`, beside a text with the reason. Both survive a power loss when the call returns.
   private func refuse(_ path: String, _ name: String, _ error: any Error, _ inbox: TaskInbox) {
     TaskLog.refused(logger, name, error)
-    let reason = inbox.refusedDirectory + "/" + name + ".txt"
     do {
       try inbox.files.createDirectory(inbox.refusedDirectory)
+      let target = try inbox.refusedDirectory + "/" + freeName(path, name, inbox)
+      let reason = target + ".txt"
       try inbox.files.write(Array("\(error)\n".utf8), reason)
       try inbox.files.sync(reason)
-      try inbox.files.move(path, to: inbox.refusedDirectory + "/" + name)
+      try inbox.files.move(path, to: target)
       try inbox.files.syncDirectory(inbox.refusedDirectory)
       try inbox.files.syncDirectory(inbox.directory)
     } catch { TaskLog.inboxFailed(logger, path, error) }
+  }
+
+  /// Returns the name that a refused file gets. A file replaces one that was refused before, but a directory can't.
+  private func freeName(_ path: String, _ name: String, _ inbox: TaskInbox) throws -> String {
+    if try inbox.files.isFile(path) { return name }
+    let taken = Set(inbox.files.names(inbox.refusedDirectory))
+    var (free, number) = (name, 1)
+    while taken.contains(free) {
+      number += 1
+      free = "\(name).\(number)"
+    }
+    return free
   }
 
   /// Deletes the notes of files that are gone for good. A file that a power loss could bring back keeps its note.

@@ -69,6 +69,9 @@ public final class TaskScheduler: Sendable {
   /// The calls and commits that store and remove schedules, one after the other.
   let scheduleTurns = TaskTurns()
   let sideWork = TaskSideWork()
+  /// The commits in which tasks begin and end, and the transactions of the inbox that have conflicted with them, one
+  /// after the other.
+  let commitTurns = TaskTurns()
   let hasMiddleware = Atomic(false)
   let hasPoints = Atomic(false)
 
@@ -98,6 +101,8 @@ public final class TaskScheduler: Sendable {
     var atPoint: (@Sendable (TaskID, TaskPoint) async -> Void)?
     /// The number of requests to read the inbox since it was last read completely.
     var inboxRequests = 0
+    /// The files of the inbox that could not be applied yet, each with the weight of the reasons so far.
+    var inboxDelays: [String: Int] = [:]
     /// The Swift task that applies the files of the inbox, or `nil` if none does.
     var inboxReading: Task<Void, Never>?
     /// The objects that live as long as the scheduler.

@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// Lets callers do something one after the other, in the order in which they asked: start or stop a scheduler, or store
-/// and remove schedules.
+/// Lets callers do something one after the other, in the order in which they asked: start or stop a scheduler, store
+/// and remove schedules, or commit changes of tasks.
 ///
 /// A stop in the middle of a start would detach the scheduler from the dispatcher while the start still recovers tasks.
 /// A second start could then claim tasks, and the recovery of the first one would take these claims for claims of a
@@ -22,8 +22,9 @@ final class TaskTurns: Sendable {
     return try await body()
   }
 
-  /// Waits until all callers that asked before have returned. The caller must call `give` at its end.
+  /// Returns when all callers that asked before have given their turns. The caller must call `give`.
   func take() async {
+    if takeIfFree() { return }
     await withCheckedContinuation { continuation in
       let isFree = state.withLock { state in
         if state.isTaken {
@@ -37,6 +38,15 @@ final class TaskTurns: Sendable {
     }
   }
 
+  private func takeIfFree() -> Bool {
+    state.withLock { state in
+      if state.isTaken { return false }
+      state.isTaken = true
+      return true
+    }
+  }
+
+  /// Ends a turn, and begins that of the next caller.
   func give() {
     let next = state.withLock { state in
       if state.waiters.isEmpty {

@@ -130,7 +130,7 @@ final class AsideChanges: TaskChanging {
   private func makeChildren() -> TaskChildren {
     TaskChildren(
       parts, dispatcher.openParents, budget: childBudget, leavesShared: false,
-      isHeld: { [dispatcher] in dispatcher.isHeld($0) },
+      isHeld: { [dispatcher] in !dispatcher.mayChange($0) },
       run: { [self] old in
         var new = try old.unblocked(now)
         try rewrite(old, &new)

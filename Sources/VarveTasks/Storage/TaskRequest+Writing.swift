@@ -5,7 +5,7 @@ extension TaskRequest {
   func write(to changes: AsideChanges, _ dispatcher: TaskDispatcher) throws -> Answer {
     var answer = Answer()
     for id in ids {
-      if dispatcher.isHeld(id) {
+      if !dispatcher.mayChange(id) {
         answer.left.append(id)
         continue
       }

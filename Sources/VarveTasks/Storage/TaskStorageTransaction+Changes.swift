@@ -154,6 +154,33 @@ extension TaskStorageTransaction: TaskChanging {
 
   // MARK: - Changing
 
+  /// Returns the ids of the tasks of a query, which no claim takes before the transaction has ended. Those in `moving`
+  /// must not be read with checks, unless the caller accepts a conflict.
+  func select(_ query: TaskQuery) throws -> [TaskID] {
+    let ids = try ids(query)
+    if query.id == nil, query.uniqueKey == nil { try hold(ids) }
+    return ids
+  }
+
+  /// Cancels a task of a selection. One that is in motion is cancelled by the scheduler, like one that runs.
+  func cancelSelected(_ id: TaskID) throws -> Bool {
+    guard moving.contains(id) else { return try cancel(id) }
+    if let run = dispatcher.run(id) {
+      try cancel(run)
+      return true
+    }
+    guard let old = try parts.unchecked.record(id), old.progress.allows(.cancel) else { return false }
+    try requestCancellation(of: id)
+    return true
+  }
+
+  /// Returns whether a task of a selection is left as it is because it is in motion, and was in another state than one
+  /// when the transaction began.
+  func isLeft(_ id: TaskID, unless state: TaskState) throws -> Bool {
+    guard moving.contains(id), let before = try parts.unchecked.position(of: id) else { return false }
+    return before.state != state
+  }
+
   func change(_ name: QueueName, _ change: (inout TaskNames.Queue) -> Void) throws {
     var queue = try queue(making: name)
     change(&queue)

@@ -20,6 +20,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   /// The number of tasks of the last line that the delta has.
   private var kept: (line: LineID, count: Int) = (LineID(queue: 0), 0)
   private var held: Set<TaskID> = []
+  /// The tasks of selections that ran when they were selected, or that the scheduler has changed since the transaction
+  /// began, or may be changing. The transaction reads them as they were at its beginning.
+  private(set) var moving: Set<TaskID> = []
   private var ordinal: UInt32 = 0
   private var now: (wall: Int64, continuous: Duration)?
   /// The tasks that another process runs, with the numbers of their attempts.
@@ -336,13 +339,32 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return run
   }
 
+  /// Keeps claims from taking the tasks of a selection, and finds those that are in motion.
+  ///
+  /// While the transaction reads and changes many tasks, others of them end and become due. Each of these would be a
+  /// conflict, in each repetition of the transaction again. The other tasks stay as they are from now on.
+  func hold(_ ids: [TaskID]) throws {
+    if !dispatcher.isAttached { return }
+    let (holding, changing) = dispatcher.hold(Array(Set(ids).subtracting(held)))
+    held.formUnion(holding)
+    moving.formUnion(changing)
+    let changed = try parts.live.haveChanged(firstIn: holding.map { StorageRange(prefix: TaskKeys.byID($0)) })
+    for (id, hasChanged) in zip(holding, changed) where hasChanged { moving.insert(id) }
+  }
+
   /// Requests that a running task be cancelled when its handler returns.
   func cancel(_ run: TaskRun) throws {
-    let key = TaskKeys.cancel(run.id)
-    if delta.cancelled.contains(run.id) || run.state.withLock({ $0.isCancelling }) { return }
+    if run.state.withLock({ $0.isCancelling }) { return }
+    try requestCancellation(of: run.id)
+  }
+
+  /// Requests that the scheduler cancel a task after the commit, whether or not it runs then.
+  func requestCancellation(of id: TaskID) throws {
+    let key = TaskKeys.cancel(id)
+    if delta.cancelled.contains(id) { return }
     // An earlier transaction may have requested it, in a commit that is not acknowledged yet.
     if try parts.live.get(key) == nil { try parts.live.put(key, []) }
-    delta.cancelled.append(run.id)
+    delta.cancelled.append(id)
   }
 
   /// Writes a change. Returns false if the attempt is not the one that runs.

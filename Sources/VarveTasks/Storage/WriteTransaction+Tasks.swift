@@ -7,8 +7,13 @@ public import Varve
 /// The scheduler changes tasks beside the program's transactions. A transaction that cancels, wakes, revives, edits or
 /// deletes a task whose state has changed since the transaction began throws `DatabaseError.conflict` when it commits,
 /// and changes nothing; it may be tried again. Enqueueing conflicts only if it replaces the payload of a unique task
-/// that waits, or makes a queue that another commit makes beside it. Queries of tasks and queues cause no conflict. For
-/// many tasks, and for queues that run, use the calls of `TaskScheduler`, which do not throw this error.
+/// that waits, or makes a queue that another commit makes beside it. Queries of tasks and queues cause no conflict.
+///
+/// `cancel` and `retryNow` of a selection, such as all tasks of a queue, do not conflict with tasks of the selection
+/// that begin, end or become due meanwhile: `cancel` cancels these after the commit, like tasks that run, and
+/// `retryNow` leaves them as they are. Still, such a transaction holds the writer for as long as it changes the tasks.
+/// For many tasks, and for queues that run, use the calls of `TaskScheduler`, which do not hold the writer, and never
+/// throw this error.
 extension WriteTransaction {
   /// Adds a task to a queue. The task may run after the transaction has been committed, and does not exist if the
   /// transaction is rolled back.
@@ -123,7 +128,7 @@ extension WriteTransaction {
   @discardableResult
   public func cancel(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
-    return try tasks.ids(query).count { try tasks.cancel($0) }
+    return try tasks.select(query).count { try tasks.cancelSelected($0) }
   }
 
   /// Makes tasks ready that are parked or wait for a time. Returns their number.
@@ -132,7 +137,7 @@ extension WriteTransaction {
   @discardableResult
   public func retryNow(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
-    return try tasks.ids(query).count { try tasks.wake($0) }
+    return try tasks.select(query).count { try !tasks.isLeft($0, unless: .parked) && tasks.wake($0) }
   }
 
   /// Makes the tasks ready that wait for a signal. Returns their number.
@@ -152,7 +157,10 @@ extension WriteTransaction {
   @discardableResult
   public func revive(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
-    return try tasks.ids(query).count { query.id == nil ? try tasks.reviveIfFree($0) : try tasks.revive($0) }
+    return try tasks.select(query).count { id in
+      if query.id != nil { return try tasks.revive(id) }
+      return try !tasks.isLeft(id, unless: .dead) && tasks.reviveIfFree(id)
+    }
   }
 
   /// Deletes tasks that do not run, including those that have ended. Returns their number.

@@ -4,6 +4,7 @@ import Logging
 import Synchronization
 import Testing
 import Varve
+import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
@@ -26,6 +27,7 @@ import VarveTesting
     case unwatched = "the inbox can't be watched, and is looked at when the scheduler starts"
     case refused = "a file of the inbox can't be applied"
     case inboxFailed = "an operation on a file of the inbox has failed, and is tried again later"
+    case inboxDelayed = "a file of the inbox could not be applied yet, and is tried again"
     case held = "the database is a copy, and none of its tasks is started until releaseTasks() is called"
     case setBack = "the clock was set back: tasks have run at a later time"
     case unhandled = "no handler is registered for a kind of tasks, which wait for one"
@@ -124,6 +126,7 @@ import VarveTesting
     case .unwatched: return try await openUnwatched()
     case .refused: return try await refuseFile()
     case .inboxFailed: return try await failToRemoveFile()
+    case .inboxDelayed: return try await conflict()
     case .held: return try await openCopy()
     case .setBack: return try await setBack()
     case .unhandled:
@@ -249,6 +252,7 @@ import VarveTesting
     func exists(_ path: String) -> Bool { base.exists(path) }
     func createDirectory(_ path: String) throws { try base.createDirectory(path) }
     func names(_ directory: String) -> [String] { base.names(directory) }
+    func isFile(_ path: String) throws -> Bool { try base.isFile(path) }
     func size(_ path: String) throws -> Int { try base.size(path) }
     func modified(_ path: String) -> Date? { base.modified(path) }
     func read(_ path: String) throws -> [UInt8] { try base.read(path) }
@@ -272,6 +276,25 @@ import VarveTesting
     #expect(try await database.read { tx in try tx.taskQueueState("paused").isPaused })
     try await database.close()
     return ["path": inbox.directory + "/" + name, "error": "Broken()"]
+  }
+
+  private func conflict() async throws -> [String: String] {
+    let path = directory.path + "/db"
+    let backend = FailingBackend(
+      try EngineBackend(try Engine.open(at: path, options: StorageSite.options, environment: .system)))
+    let definition = DatabaseDefinition { TaskStorage.handle }
+    let database = try await Database.open(backend, path: path, definition: definition)
+    let scheduler = try scheduler(database)
+    try await start(scheduler)
+    let error = DatabaseError(.conflict, "something was changed")
+    backend.fail(20, of: .power, with: error)
+    let inbox = TaskInbox(path)
+    try inbox.send { $0.pause("paused") }
+    await waitUntil { inbox.files.commandFiles(inbox.directory) == [] }
+    await scheduler.stop()
+    #expect(try await database.read { tx in try tx.taskQueueState("paused").isPaused })
+    try await database.close()
+    return ["error": "\(error)"]
   }
 
   private func openCopy() async throws -> [String: String] {

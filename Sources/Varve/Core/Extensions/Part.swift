@@ -145,6 +145,31 @@ public struct Part {
     }
   }
 
+  /// Returns for each of some ranges whether commits since the transaction's beginning have changed its first entry.
+  ///
+  /// What the transaction itself has written is ignored, and nothing is noted for the check at the commit.
+  ///
+  /// Complexity: two seeks for each range, or nothing if there was no such commit.
+  package func haveChanged(firstIn ranges: [StorageRange]) throws -> [Bool] {
+    let transaction = try open.readingParts()
+    guard form != .scratch, let family = try open.checkedFamily(slot, isIndependent: isIndependent) else {
+      return ranges.map { _ in false }
+    }
+    let known = transaction.snapshot
+    let latest = try transaction.database.backend.snapshot(unlessChanged: known)
+    if latest.version == known.version { return ranges.map { _ in false } }
+    func entry(_ range: StorageRange, _ snapshot: any StorageSnapshot) throws -> (key: [UInt8], value: [UInt8])? {
+      var entry: (key: [UInt8], value: [UInt8])?
+      try snapshot.visitFirst(of: range, in: family) { entry = ($0.copied, $1.copied) }
+      return entry
+    }
+    return try ranges.map { range in
+      let before = try entry(range, known)
+      let now = try entry(range, latest)
+      return before?.key != now?.key || before?.value != now?.value
+    }
+  }
+
   /// Calls `body` with the entries of a range as they are now, in order, until it returns false.
   ///
   /// `body` must not keep the key and the value, and must not write to the part. Nothing is copied.
