@@ -433,9 +433,7 @@ extension TaskDispatcher.State {
   }
 
   private mutating func beginAgeing(_ family: QueueFamily) {
-    guard let host, let wait = family.rules.ageing, !family.rules.isSerial, ageing.insert(family.number).inserted else {
-      return
-    }
+    guard let host, let wait = family.rules.ageingTime, ageing.insert(family.number).inserted else { return }
     timers.insert(
       TaskTimers.Entry(
         deadline: host.clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(family.number)))

@@ -184,8 +184,7 @@ extension TaskScheduler {
     while true {
       let begun = clock.continuousNow
       let end = await execute(run)
-      let taken = (clock.continuousNow - begun).components
-      let nanoseconds = Double(taken.seconds) * 1e9 + Double(taken.attoseconds) * 1e-9
+      let nanoseconds = (clock.continuousNow - begun).secondCount * 1e9
       let (host, next, isRefused) = dispatcher.finish(run, end, after: nanoseconds)
       if isRefused { recorder.noteRefusal(of: run) }
       host?.wake()

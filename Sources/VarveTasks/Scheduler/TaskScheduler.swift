@@ -52,7 +52,9 @@ public final class TaskScheduler: Sendable {
     /// Creates the default configuration.
     public init() {}
 
-    var workerCount: Int { workers ?? max(8, 4 * ProcessInfo.processInfo.activeProcessorCount) }
+    var workerCount: Int {
+      workers.map { QueueRules.clip($0) } ?? max(8, 4 * ProcessInfo.processInfo.activeProcessorCount)
+    }
   }
 
   /// The database whose tasks the scheduler runs.
@@ -314,7 +316,7 @@ public final class TaskScheduler: Sendable {
   private func startNow() async throws {
     let (number, setBack) = try await noteStart()
     let host = TaskDispatcher.Host(
-      clock: clock, workers: configuration.workerCount, abandonAfter: configuration.abandonAfter, start: number,
+      clock: clock, workers: configuration.workerCount, abandonAfter: configuration.abandonAfter.clipped, start: number,
       rules: { [weak self] in self?.rules(of: $0) ?? QueueRules() },
       wake: { [weak self] in self?.beginPump(number) }, timersChanged: { [weak self] in self?.setAlarm() },
       released: { [weak self] in self?.beginSchedules() }, recorder: recorder)
@@ -404,7 +406,7 @@ public final class TaskScheduler: Sendable {
   /// Returns when no handler runs and all attempts are settled, or after a time.
   private func waitForRuns(_ limit: Duration, _ other: (any SchedulerClock)? = nil) async {
     let clock = other ?? self.clock
-    let deadline = clock.continuousNow + limit
+    let deadline = clock.continuousNow + limit.clipped
     await withTaskGroup { group in
       group.addTask { await self.waitUntilIdle() }
       group.addTask { try? await clock.sleep(until: deadline) }
