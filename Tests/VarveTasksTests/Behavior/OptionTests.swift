@@ -20,9 +20,11 @@ struct OptionTests {
   @Test func `a value that is too large is refused by an error with its size and its limit`() throws {
     let fixture = try TaskFixture()
     let parent = try fixture.enqueue("parent")
-    func check(_ what: String, _ limit: Int, _ change: @escaping (inout TaskOptions, Int) -> Void) throws {
+    func check(
+      _ what: String, _ limit: Int, unit: String = "bytes", _ change: @escaping (inout TaskOptions, Int) -> Void
+    ) throws {
       try fixture.enqueue("fits") { change(&$0, limit) }
-      #expect(throws: TaskError.tooLarge(what: what, size: limit + 1, limit: limit)) {
+      #expect(throws: TaskError.tooLarge(what: what, size: limit + 1, limit: limit, unit: unit)) {
         try fixture.enqueue("large") { change(&$0, limit + 1) }
       }
     }
@@ -31,14 +33,20 @@ struct OptionTests {
     try check("a limit key", 255) { $0.limitKey = Self.text($1) }
     try check("the key of a unique task", 1_024) { $0.unique = Uniqueness(key: Self.text($1)) }
     try check("a task's headers", 4_096) { $0.headers = ["name": Self.text($1 - 4)] }
-    try check("a task's list of tags", 16) { options, count in options.tags = (0..<count).map { "\($0)" } }
+    try check("a task", 16, unit: "tags") { options, count in options.tags = (0..<count).map { "\($0)" } }
     try check("a tag", 64) { $0.tags = [Self.text($1)] }
     try check("a signal", 255) { $0.start = .parked(wakeOn: [WakeSignal(Self.text($1))]) }
-    try check("a task's list of tasks that it depends on", 1_000) {
+    try check("a task", 1_000, unit: "tasks that it depends on") {
       $0.dependsOn = Array(repeating: parent, count: $1)
     }
+    let errors = [
+      TaskError.tooLarge(what: "a tag", size: 65, limit: 64),
+      .tooLarge(what: "a task", size: 17, limit: 16, unit: "tags"),
+    ]
     #expect(
-      TaskError.tooLarge(what: "a tag", size: 65, limit: 64).description == "a tag has 65, and may have 64 at most")
+      errors.map(\.description) == [
+        "a tag has 65 bytes, and may have 64 at most", "a task has 17 tags, and may have 16 at most",
+      ])
     #expect(try fixture.taskCount() == 10)
   }
 
