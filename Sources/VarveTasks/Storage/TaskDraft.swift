@@ -61,12 +61,10 @@ struct TaskDraft {
       throw .invalidValue("the time limit \(timeout) is not positive")
     }
     if let refusal = options.retry?.refusal { throw .invalidValue("the retries of a task: \(refusal)") }
-    switch options.start {
-    case .after(let delay) where delay < .zero: throw .invalidValue("a start after \(delay) is negative")
-    case .parked(let signals):
+    if let refusal = options.start.refusal { throw .invalidValue(refusal) }
+    if case .parked(let signals) = options.start {
       if !options.dependsOn.isEmpty { throw .invalidValue("a task that depends on others can't be parked as well") }
       for signal in signals { try limit("a signal", signal.text.utf8.count, WakeSignal.sizeMaximum) }
-    default: break
     }
     if case .keep(let time) = options.retention, time < .zero {
       throw .invalidValue("a retention of \(time) is negative")

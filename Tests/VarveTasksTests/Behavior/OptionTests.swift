@@ -76,6 +76,14 @@ struct OptionTests {
       #expect(throws: TaskError.invalidValue(message)) { try fixture.enqueue("refused", change) }
     }
     check("a start after \(negative) is negative") { $0.start = .after(negative) }
+    for seconds in [Double.nan, .infinity, -.infinity] {
+      check("a start at \(seconds) seconds since 1970 is not a time") {
+        $0.start = .at(Date(timeIntervalSince1970: seconds))
+      }
+    }
+    check("the retries of a task: the factor nan is not at least 1") { $0.retry = .exponential(factor: .nan) }
+    check("the retries of a task: the factor inf is not at least 1") { $0.retry = .exponential(factor: .infinity) }
+    check("the retries of a task: the jitter nan is not from 0 to 1") { $0.retry = .exponential(jitter: .nan) }
     check("the time limit \(negative) is not positive") { $0.timeout = negative }
     check("the time limit \(Duration.zero) is not positive") { $0.timeout = .zero }
     check("a retention of \(negative) is negative") { $0.retention = .keep(negative) }
@@ -95,6 +103,9 @@ struct OptionTests {
     let id = try fixture.enqueue("waits")
     #expect(throws: TaskError.invalidValue("a start after \(negative) is negative")) {
       try fixture.write { tx in try tx.edit(id, start: .after(negative)) }
+    }
+    #expect(throws: TaskError.invalidValue("a start at nan seconds since 1970 is not a time")) {
+      try fixture.write { tx in try tx.edit(id, start: .at(Date(timeIntervalSince1970: .nan))) }
     }
   }
 
