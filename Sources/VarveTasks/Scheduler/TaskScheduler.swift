@@ -33,7 +33,8 @@ public import Varve
 public final class TaskScheduler: Sendable {
   /// The configuration of a scheduler.
   public struct Configuration: Sendable {
-    /// The maximum number of handlers that run at once over all queues, or `nil` for 4 for each core, but at least 8.
+    /// The maximum number of handlers that run at once over all queues, at least 1, or `nil` for 4 for each core, but at
+    /// least 8.
     public var workers: Int?
     /// The time for which `stop` waits for handlers before it cancels them.
     public var drainTimeout = Duration.seconds(30)
@@ -110,11 +111,14 @@ public final class TaskScheduler: Sendable {
 
   /// Creates a scheduler for a database. Registers `TaskStorage` if the database's definition does not have it.
   ///
-  /// Throws the errors of `Database.register`.
+  /// Throws `TaskError.invalidValue` for a configuration without workers, and the errors of `Database.register`.
   public init(
     _ database: Database, configuration: Configuration = Configuration(),
     clock: any SchedulerClock = SystemSchedulerClock(), logger: Logger = Logger(label: "varve.tasks")
   ) throws {
+    if let workers = configuration.workers, workers < 1 {
+      throw TaskError.invalidValue("a scheduler has \(workers) workers; at least 1 is possible, or nil for the default")
+    }
     self.database = database
     self.configuration = configuration
     self.clock = clock
@@ -177,7 +181,8 @@ public final class TaskScheduler: Sendable {
   /// It may be called at any time. Tasks that were enqueued before wait for their handler, and so does a serial queue
   /// whose next task has none.
   ///
-  /// Throws `TaskError.overlappingHandlers` if another handler would receive some of the same tasks.
+  /// Throws `TaskError.overlappingHandlers` if another handler would receive some of the same tasks, and
+  /// `TaskError.invalidValue` or `.tooLarge` for a kind or options that can't be used.
   public func register<Payload: TaskPayload>(
     _ type: Payload.Type, on queues: QueueSelector = .all, options: HandlerOptions = HandlerOptions(),
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
@@ -188,14 +193,14 @@ public final class TaskScheduler: Sendable {
   /// Registers a closure for several selections of queues, and sets the rules of these queues. If it throws, it has
   /// registered nothing.
   ///
-  /// Throws `TaskError.overlappingHandlers`, as the form for one selection does.
+  /// Throws as the form for one selection does.
   @_spi(TaskQueue)
   public func register<Payload: TaskPayload>(
     _ type: Payload.Type, on queues: [QueueSelector], rules: QueueRules,
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
   ) throws {
     if queues.isEmpty { return }
-    try add(queues.map { handler(type, $0, HandlerOptions(), body) }, rules)
+    try add(queues.map { try handler(type, $0, HandlerOptions(), body) }, rules)
   }
 
   /// Throws `TaskError.overlappingHandlers` if a handler for a kind of tasks in some queues could not be registered.
@@ -208,7 +213,9 @@ public final class TaskScheduler: Sendable {
   private func handler<Payload: TaskPayload>(
     _ type: Payload.Type, _ queues: QueueSelector, _ options: HandlerOptions,
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
-  ) -> RegisteredHandler {
+  ) throws -> RegisteredHandler {
+    try TaskDraft.check(kind: Payload.kind)
+    if let refusal = options.refusal { throw TaskError.invalidValue(refusal) }
     let logger = logger
     return RegisteredHandler(Payload.kind, queues, options) { run, host in
       guard let host = host as? any CompletingHost else { throw TaskError.leaseLost(run.id) }

@@ -31,16 +31,24 @@ struct TaskDraft {
     }
   }
 
+  private static func limit(
+    _ what: String, _ size: Int, _ limit: Int, unit: String = "bytes"
+  ) throws(TaskError) {
+    if size > limit { throw .tooLarge(what: what, size: size, limit: limit, unit: unit) }
+  }
+
+  /// Checks a kind. Throws if it is empty or too large.
+  static func check(kind: String) throws(TaskError) {
+    if kind.isEmpty { throw .invalidValue("the kind of a payload is empty") }
+    try limit("the kind of a payload", kind.utf8.count, TaskLimits.kindSize)
+  }
+
   /// Checks a kind, a payload and options. Throws if an option can't be used, or if a value is too large.
   static func check(_ kind: String, _ payload: [UInt8], _ options: TaskOptions) throws(TaskError) {
-    func limit(_ what: String, _ size: Int, _ limit: Int, unit: String = "bytes") throws(TaskError) {
-      if size > limit { throw .tooLarge(what: what, size: size, limit: limit, unit: unit) }
-    }
     let name = options.queue.text.utf8.count
     if name == 0 { throw .invalidValue("the name of a queue is empty") }
     try limit("the name of a queue", name, QueueName.sizeMaximum)
-    if kind.isEmpty { throw .invalidValue("the kind of a payload is empty") }
-    try limit("the kind of a payload", kind.utf8.count, TaskLimits.kindSize)
+    try check(kind: kind)
     try limit("a payload", payload.count, TaskLimits.payloadSize)
     if let sortKey = options.sortKey { try limit("a sort key", sortKey.bytes.count - 1, SortKey.sizeMaximum) }
     try limit("a task", options.dependsOn.count, TaskLimits.parentCount, unit: "tasks that it depends on")

@@ -109,6 +109,38 @@ struct OptionTests {
     }
   }
 
+  @Test(arguments: [0, -1, Int.min]) func `a scheduler without workers is refused`(_ workers: Int) throws {
+    let message = "a scheduler has \(workers) workers; at least 1 is possible, or nil for the default"
+    #expect(throws: TaskError.invalidValue(message)) { try TaskFixture(workers: workers) }
+  }
+
+  @Test func `a handler is refused if its kind is empty or too large, or if an option can't be used`() throws {
+    let scheduler = try TaskFixture().scheduler
+    #expect(throws: TaskError.invalidValue("the kind of a payload is empty")) {
+      try scheduler.register(Unnamed.self) { _, _ in .done }
+    }
+    #expect(throws: TaskError.tooLarge(what: "the kind of a payload", size: 256, limit: 255)) {
+      try scheduler.register(LongName.self) { _, _ in .done }
+    }
+    func check(_ message: String, _ change: (inout HandlerOptions) -> Void) {
+      var options = HandlerOptions()
+      change(&options)
+      #expect(throws: TaskError.invalidValue(message)) {
+        try scheduler.register(Note.self, options: options) { _, _ in .done }
+      }
+    }
+    for lease in [Duration.zero, .seconds(-1)] {
+      check("the lease \(lease) is not positive") { $0.lease = lease }
+    }
+    let negative = Duration.seconds(-1)
+    check("the retries of a handler: a delay of \(negative) is negative") { $0.retry = .fixed(negative) }
+    check("the retries of a handler: the factor nan is not at least 1") { $0.retry = .exponential(factor: .nan) }
+    check("the retries of a handler: the jitter inf is not from 0 to 1") { $0.retry = .exponential(jitter: .infinity) }
+    // What was refused is not registered.
+    try scheduler.register(LongestName.self) { _, _ in .done }
+    try scheduler.register(Note.self) { _, _ in .done }
+  }
+
   @Test func `a start in the far future waits until then, or until the end of the year 9999, and the past means now`()
     async throws
   {
