@@ -33,8 +33,8 @@ public import Varve
 public final class TaskScheduler: Sendable {
   /// The configuration of a scheduler.
   public struct Configuration: Sendable {
-    /// The maximum number of handlers that run at once over all queues, at least 1, or `nil` for 4 for each core, but at
-    /// least 8.
+    /// The maximum number of handlers that run at once over all queues, at least 1, or `nil` for 4 for each core, but
+    /// at least 8.
     public var workers: Int?
     /// The time for which `stop` waits for handlers before it cancels them.
     public var drainTimeout = Duration.seconds(30)

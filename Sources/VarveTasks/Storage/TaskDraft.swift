@@ -43,6 +43,12 @@ struct TaskDraft {
     try limit("the kind of a payload", kind.utf8.count, TaskLimits.kindSize)
   }
 
+  /// Checks the signals that a parked task waits for. Throws if they are too many, or if one is too large.
+  static func check(signals: Set<WakeSignal>) throws(TaskError) {
+    try limit("a task", signals.count, TaskLimits.signalCount, unit: "signals that wake it")
+    for signal in signals { try limit("a signal", signal.text.utf8.count, WakeSignal.sizeMaximum) }
+  }
+
   /// Checks a kind, a payload and options. Throws if an option can't be used, or if a value is too large.
   static func check(_ kind: String, _ payload: [UInt8], _ options: TaskOptions) throws(TaskError) {
     let name = options.queue.text.utf8.count
@@ -72,7 +78,7 @@ struct TaskDraft {
     if let refusal = options.start.refusal { throw .invalidValue(refusal) }
     if case .parked(let signals) = options.start {
       if !options.dependsOn.isEmpty { throw .invalidValue("a task that depends on others can't be parked as well") }
-      for signal in signals { try limit("a signal", signal.text.utf8.count, WakeSignal.sizeMaximum) }
+      try check(signals: signals)
     }
     if case .keep(let time) = options.retention, time < .zero {
       throw .invalidValue("a retention of \(time) is negative")

@@ -58,7 +58,8 @@ public enum Start: Hashable, Codable, Sendable {
   ///
   /// If the time of day is set forward while no scheduler runs, the task may run earlier.
   case after(Duration)
-  /// The task runs after a call of `retryNow`, or when one of the signals is sent.
+  /// The task runs after a call of `retryNow`, or when one of the signals is sent: at most 1,000, of at most 255 bytes
+  /// each.
   case parked(wakeOn: Set<WakeSignal> = [])
 
   /// The reason why the value can't be used, or `nil` if it can.

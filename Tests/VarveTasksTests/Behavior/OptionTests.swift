@@ -33,6 +33,9 @@ struct OptionTests {
     try check("a limit key", 255) { $0.limitKey = Self.text($1) }
     try check("the key of a unique task", 1_024) { $0.unique = Uniqueness(key: Self.text($1)) }
     try check("a task's headers", 4_096) { $0.headers = ["name": Self.text($1 - 4)] }
+    try check("a task", 1_000, unit: "signals that wake it") { options, count in
+      options.start = .parked(wakeOn: Set((0..<count).map { WakeSignal("\($0)") }))
+    }
     try check("a task", 16, unit: "tags") { options, count in options.tags = (0..<count).map { "\($0)" } }
     try check("a tag", 64) { $0.tags = [Self.text($1)] }
     try check("a signal", 255) { $0.start = .parked(wakeOn: [WakeSignal(Self.text($1))]) }
@@ -47,7 +50,7 @@ struct OptionTests {
       errors.map(\.description) == [
         "a tag has 65 bytes, and may have 64 at most", "a task has 17 tags, and may have 16 at most",
       ])
-    #expect(try fixture.taskCount() == 10)
+    #expect(try fixture.taskCount() == 11)
   }
 
   @Test func `a kind or a payload that is too large is refused, and so is a kind without a name`() throws {
@@ -139,6 +142,34 @@ struct OptionTests {
     // What was refused is not registered.
     try scheduler.register(LongestName.self) { _, _ in .done }
     try scheduler.register(Note.self) { _, _ in .done }
+  }
+
+  @Test func `an attempt fails that would park its task until a signal that is too large, or until too many`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let large = WakeSignal(Self.text(256))
+    try fixture.handle { note, _ in
+      .park(wakeOn: note.text == "large" ? ["fits", large] : Set((0..<1_001).map { WakeSignal("\($0)") }))
+    }
+    var options = HandlerOptions()
+    options.onError = { _, _ in .park(wakeOn: [large]) }
+    try fixture.scheduler.register(Other.self, options: options) { _, _ in throw Broken() }
+    let ids = [
+      try fixture.enqueue("large"), try fixture.enqueue("many"),
+      try fixture.write { tx in try tx.enqueue(Other()).id },
+    ]
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    let tasks = try ids.map { id in try #require(try fixture.read { tx in try tx.task(id) }) }
+    for task in tasks { #expect(task.progress.state == .retryWait && task.progress.failures == 1) }
+    #expect(
+      tasks.map(\.errors) == [
+        ["a signal has 256 bytes, and may have 255 at most"],
+        ["a task has 1001 signals that wake it, and may have 1000 at most"],
+        ["a signal has 256 bytes, and may have 255 at most: Broken()"],
+      ])
+    await fixture.scheduler.stop()
   }
 
   @Test func `a start in the far future waits until then, or until the end of the year 9999, and the past means now`()
