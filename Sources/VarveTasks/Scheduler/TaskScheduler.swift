@@ -315,6 +315,9 @@ public final class TaskScheduler: Sendable {
 
   /// Begins to run tasks, first those that were running when a process died. Returns when these are in line again.
   ///
+  /// Each of these is counted as crashed, and dead if it has crashed `maxCrashes` times. A process that has ended
+  /// without `stop`, and without closing the database, counts as one that died.
+  ///
   /// Calls of `start` and `stop` take effect one after the other, in the order in which they are made.
   ///
   /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` if another process writes the database.
@@ -356,14 +359,16 @@ public final class TaskScheduler: Sendable {
 
   /// Stops the scheduler: no further task begins. Handlers have `drainTimeout` to return and are then cancelled.
   ///
-  /// Tasks that are not finished run again at the next start, as if the attempt had not been made. A handler that does
-  /// not return within `abandonAfter` either is left running, and its task runs again beside it at the next start.
+  /// Tasks that are not finished run again at the next start, as if the attempt had not been made: those whose handlers
+  /// throw, or return `.retry`, after they were cancelled. A handler that does not return within `abandonAfter` either
+  /// is left running, and its task runs again beside it at the next start.
   ///
   /// When the method returns, the scheduler does not use the database any more, which can be closed. Handlers that were
   /// left running may still use it.
   ///
   /// If the database is closed without a stop, the handlers that run are not cancelled, and can't use it any more. Their
-  /// tasks also run again at the next start, as if the attempts had not been made.
+  /// tasks also run again at the next start, as if the attempts had not been made. If the process ends without a stop or
+  /// a close, the next start counts a crash for each task that runs.
   ///
   /// The method has its full effect even if the caller's Swift task is cancelled.
   public func stop() async {

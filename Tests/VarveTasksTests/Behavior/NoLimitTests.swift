@@ -81,11 +81,15 @@ import VarveTesting
   @Test(arguments: longest) func `the clock of the system sleeps until a time that the system can't count`(
     _ deadline: Duration
   ) async throws {
-    let sleeper = Task { try await SystemSchedulerClock().sleep(until: deadline) }
+    let sleeper = Task {
+      let wait = SystemSchedulerClock().sleep
+      try await wait(deadline)
+    }
     sleeper.cancel()
     await #expect(throws: CancellationError.self) { try await sleeper.value }
-    // This time has passed.
-    try await SystemSchedulerClock().sleep(until: Duration.zero - deadline)
+    // A time that has passed.
+    let wait = SystemSchedulerClock().sleep
+    try await wait(Duration.zero - deadline)
   }
 
   @Test(arguments: longest) func `a manual clock that is advanced beyond the end of its time stays there`(
