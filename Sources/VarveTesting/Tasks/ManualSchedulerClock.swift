@@ -59,10 +59,10 @@ public final class ManualSchedulerClock: SchedulerClock {
 
   private func pass(_ duration: Duration, isAwake: Bool) {
     let woken = state.withLock { state in
-      let duration = min(duration, Self.end - state.continuous)
-      state.wall += TimeInterval(duration.components.seconds) + Double(duration.components.attoseconds) * 1e-18
-      state.continuous += duration
-      if isAwake { state.suspending += duration }
+      let passed = min(duration, Self.end - state.continuous)
+      state.wall += TimeInterval(passed.components.seconds) + Double(passed.components.attoseconds) * 1e-18
+      state.continuous += passed
+      if isAwake { state.suspending += passed }
       let now = state.continuous
       defer { state.sleepers.removeAll { $0.deadline <= now } }
       return state.sleepers.filter { $0.deadline <= now }

@@ -1,6 +1,6 @@
+import EngineTestSupport
 import Testing
 import Varve
-import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks

@@ -144,6 +144,11 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
+  @Test func `the key of a query by a unique key can be made for a kind that is too long for any task`() {
+    let kind = String(repeating: "k", count: 1 << 17)
+    #expect(ConfigKeys.unique(kind, [1]).count == 1 + 2 + kind.utf8.count + 1)
+  }
+
   @Test func `a cron expression accepts any date, and has no time after one that is not finite`()
     throws
   {
