@@ -367,8 +367,8 @@ public final class TaskScheduler: Sendable {
   /// left running may still use it.
   ///
   /// If the database is closed without a stop, the handlers that run are not cancelled, and can't use it any more. Their
-  /// tasks also run again at the next start, as if the attempts had not been made. If the process ends without a stop or
-  /// a close, the next start counts a crash for each task that runs.
+  /// tasks also run again at the next start, as if the attempts had not been made. If the process ends without a stop
+  /// or a close, the next start counts a crash for each task that runs.
   ///
   /// The method has its full effect even if the caller's Swift task is cancelled.
   public func stop() async {
