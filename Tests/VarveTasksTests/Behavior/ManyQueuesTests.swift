@@ -27,8 +27,7 @@ import VarveTesting
           throw Undo()
         }
       }
-      var pausedCount = 0
-      for number in 0..<Self.count where try tx.taskQueueState(Self.name(number)).isPaused { pausedCount += 1 }
+      let pausedCount = try (0..<Self.count).count { try tx.taskQueueState(Self.name($0)).isPaused }
       return (pausedCount, Set(try tx.tasks(.all, limit: Self.readCount).map(\.queue)).count)
     }
     #expect(pausedCount == Self.count)
