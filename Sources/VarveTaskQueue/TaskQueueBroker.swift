@@ -32,9 +32,9 @@ public final class TaskQueueBroker: Sendable {
   /// next start. A call that throws has no effect, and may be repeated; after `.outcomeUnknown`, when the database was
   /// opened again.
   ///
-  /// Throws `TaskError.overlappingHandlers` if another handler receives actions of one of its queues,
-  /// `TaskQueueError.overlappingBrokers` if a broker with a closure accepts one of them (see the form with a closure),
-  /// and errors of the database.
+  /// Throws `TaskError.invalidValue` for an empty name, `TaskQueueError.overlappingBrokers` if another broker accepts
+  /// one of its queues (see the form with a closure), `TaskError.overlappingHandlers` if a handler that is not a
+  /// broker's receives actions of one of them, and errors of the database.
   ///
   /// Complexity: O(actions that are saved), and one lookup for each queue that has tasks.
   public static func setup(
@@ -80,7 +80,8 @@ public final class TaskQueueBroker: Sendable {
   ///     here and in the setup of other brokers, and in transactions that save actions. It may be called several times
   ///     with the same name, and again after each setup. It must not use the database.
   ///
-  /// Throws `TaskQueueError.overlappingBrokers`, and errors of the database.
+  /// Throws `TaskError.invalidValue` for an empty name, `TaskQueueError.overlappingBrokers`, and errors of the
+  /// database.
   ///
   /// Complexity: O(actions that are saved), and one lookup for each queue that has tasks. In a queue that the closure
   /// accepts and that has no action, it iterates over the tasks.
@@ -100,6 +101,7 @@ public final class TaskQueueBroker: Sendable {
   private static func add(
     _ broker: RegisteredBroker, to database: Database, _ actions: ExtensionHandle<TaskQueueActions>
   ) throws {
+    if broker.name.isEmpty { throw TaskError.invalidValue("the name of a broker is empty") }
     // The actions of a database that did not have the extension are queued first.
     try database.ready(actions)
     var failure: (any Error)?

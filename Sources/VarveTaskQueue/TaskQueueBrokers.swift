@@ -31,7 +31,8 @@ public final class TaskQueueBrokers: Sendable {
   func check(_ broker: RegisteredBroker, _ queues: Set<String>, own: Set<String>) throws {
     guard let scheduler = broker.scheduler else { return }
     let brokers = state.withLock { $0.living }.filter { $0.scheduler === scheduler } + [broker]
-    // Queues that had actions earlier may have some again, and a queue may have the name of a broker.
+    // Queues that had actions earlier may have some again, and a queue may have the name of a broker. If two brokers
+    // have the queues of their names, and some queue belongs to both, one of these names does.
     let others = brokers.flatMap { [$0.name] + $0.queues }
     for queue in queues.union(others).sorted() { _ = try Self.owner(of: queue, brokers) }
     try scheduler.requireNoHandler(of: ActionPayload.kind, on: broker.firstSelectors(own))
@@ -65,13 +66,11 @@ public final class TaskQueueBrokers: Sendable {
   }
 
   /// Returns the broker that accepts a queue, or `nil` if none does. Throws if two brokers accept it.
-  ///
-  /// Two brokers whose queues are those of their names are compared by the scheduler.
   private static func owner(
     of queue: String, _ brokers: [RegisteredBroker]
   ) throws(TaskQueueError) -> RegisteredBroker? {
     let accepting = brokers.filter { $0.accepts(queue) }
-    if accepting.count > 1, accepting.contains(where: \.hasClosure) {
+    if accepting.count > 1 {
       throw .overlappingBrokers(queue: queue, first: accepting[0].name, second: accepting[1].name)
     }
     return accepting.first
@@ -135,7 +134,7 @@ private final class WeakBroker: Sendable {
 
 /// The errors of brokers, besides `TaskError` and `DatabaseError`.
 public enum TaskQueueError: Error, Hashable, Sendable, CustomStringConvertible {
-  /// Two brokers accept a queue, and at least one of them chooses its queues by a closure.
+  /// Two brokers accept a queue.
   case overlappingBrokers(queue: String, first: String, second: String)
 
   /// A sentence that describes the error.

@@ -115,7 +115,8 @@
         if count <= 0 { continue }
         let mean: Duration = (bucket.sum - (old?.sum ?? Duration.zero)) / count
         let (seconds, attoseconds) = mean.components
-        let nanoseconds = seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+        // More seconds have too many nanoseconds for 64 bits.
+        let nanoseconds = min(seconds, 1 << 33) * 1_000_000_000 + attoseconds / 1_000_000_000
         // At least one value of each range is recorded, so that the rare longest ones are.
         let recorded = total <= Self.valueMaximum ? count : max(1, count * Self.valueMaximum / total)
         for _ in 0..<recorded { timer.recordNanoseconds(nanoseconds) }

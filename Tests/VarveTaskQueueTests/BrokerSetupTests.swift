@@ -11,7 +11,8 @@ import VarveTesting
   /// Sets up the broker `a-b`, and requires that a broker `a` is refused, because it would get the queue `a-b`.
   private static func refuse(_ handler: RecordingHandler, in site: ActionSite) throws {
     _ = try site.setup("a-b", RecordingHandler())
-    #expect(throws: TaskError.self) { try site.setup("a", handler) }
+    let error = TaskQueueError.overlappingBrokers(queue: "a-b", first: "a-b", second: "a")
+    #expect(throws: error) { try site.setup("a", handler) }
   }
 
   @Test func `fault 8: a broker that is refused for the queues with a suffix leaves that of its name to others`()
@@ -47,6 +48,15 @@ import VarveTesting
     // In a serial queue, the second task would wait for the one that is parked.
     #expect(runCount.withLock { $0 } == 2)
     await site.scheduler.stop()
+  }
+
+  @Test func `a broker with an empty name is refused, whichever way it chooses its queues`() async throws {
+    let site = try await ActionSite()
+    let error = TaskError.invalidValue("the name of a broker is empty")
+    #expect(throws: error) { try site.setup("", RecordingHandler()) }
+    #expect(throws: error) { try site.setup("", RecordingHandler()) { _ in true } }
+    // What was refused accepts no queue.
+    _ = try site.setup("messages", RecordingHandler())
   }
 
   @Test(arguments: [false, true], [false, true])

@@ -288,8 +288,13 @@ struct BrokerTests {
     let site = try await ActionSite()
     _ = try site.setup("handler1", RecordingHandler())
     _ = try site.setup("handler10", RecordingHandler())
-    #expect(throws: TaskError.self) { try site.setup("handler1", RecordingHandler()) }
-    #expect(throws: TaskError.self) { try site.setup("handler1-sub", RecordingHandler()) }
+    let same = TaskQueueError.overlappingBrokers(queue: "handler1", first: "handler1", second: "handler1")
+    #expect(throws: same) { try site.setup("handler1", RecordingHandler()) }
+    let within = TaskQueueError.overlappingBrokers(queue: "handler1-sub", first: "handler1", second: "handler1-sub")
+    #expect(throws: within) { try site.setup("handler1-sub", RecordingHandler()) }
+    #expect(
+      same.description
+        == "the brokers \"handler1\" and \"handler1\" both accept queue \"handler1\", and each queue needs exactly one")
   }
 }
 

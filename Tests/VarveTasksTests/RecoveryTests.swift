@@ -51,6 +51,29 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `20 the attempts of crashes count, but only a failure makes a task dead whose attempts are used up`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let id = try fixture.enqueue("crashes") { $0.maxAttempts = 2 }
+    // Nothing runs between the deaths, because no handler is registered.
+    for crash in UInt32(1)...2 {
+      try await fixture.database.claimAndDie([id])
+      try await fixture.scheduler.start()
+      await fixture.scheduler.waitUntilIdle()
+      await fixture.scheduler.stop()
+      let task = try #require(try fixture.read { tx in try tx.task(id) })
+      #expect(task.progress.state == .ready && task.progress.attempt == crash && task.progress.crashes == crash)
+    }
+    try fixture.handle { _, _ in throw Broken() }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    let task = try #require(try fixture.read { tx in try tx.task(id) })
+    #expect(task.progress.state == .dead && task.progress.attempt == 3 && task.progress.failures == 1)
+    #expect(task.progress.crashes == 2 && task.errors == ["Broken()"])
+    await fixture.scheduler.stop()
+  }
+
   @Test func `20 no task begins before one that crashed and waits until the running ones have ended`() async throws {
     let first = try TaskFixture(workers: 3)
     let (begun, ended) = (AsyncFlag(), AsyncFlag())

@@ -93,7 +93,7 @@ package final class DatabaseCore: Sendable {
   func makeCollection(_ name: String, keyType: String) throws -> CollectionInfo {
     guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "a collection's name is empty") }
     let info = try catalog.collection(name, definition: nil, keyType: keyType, coder: options.coder)
-    if extensions.list.hasExternalListeners(name) { DatabaseLog.undefinedType(path: path, collection: name) }
+    if extensions.list.notifiesExternally(of: name) { DatabaseLog.undefinedType(path: path, collection: name) }
     return info
   }
 

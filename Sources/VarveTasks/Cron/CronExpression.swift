@@ -140,7 +140,10 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
   ///
   /// Complexity: O(days until then); 29 February is at most 8 years away.
   public func next(after date: Date, in zone: TimeZone) -> Date? {
-    let second = Int64(date.timeIntervalSince1970.rounded(.down))
+    let last = Double(WallTime.latest / 1_000)
+    // After a date that is not finite, no time follows.
+    guard date.timeIntervalSince1970.isFinite else { return nil }
+    let second = Int64(min(max(date.timeIntervalSince1970.rounded(.down), -last), last))
     return next(after: second, in: LocalTime(zone)).map { Date(timeIntervalSince1970: Double($0)) }
   }
 

@@ -25,6 +25,8 @@ final class QueueFamily {
   init(_ number: UInt32, _ name: QueueName, _ rules: QueueRules, isPaused: Bool, _ tokens: TokenBucket?) {
     self.number = number
     self.name = name
+    var rules = rules
+    (rules.rate, rules.ratePerKey) = (rules.rate?.usable, rules.ratePerKey?.usable)
     self.rules = rules
     hasRate = rules.rate != nil || rules.ratePerKey != nil
     self.isPaused = isPaused
@@ -104,7 +106,8 @@ struct TokenBucket: Hashable, Sendable {
     fill(rate, now)
     let missing = 1 - 1e-9 - tokens
     if missing <= 0 { return nil }
-    return max(1, Int64((missing * Double(max(1, rate.per.milliseconds)) / Double(rate.count)).rounded(.up)))
+    let wait = missing * Double(max(1, rate.per.milliseconds)) / Double(rate.count)
+    return max(1, Int64(min(wait, Double(WallTime.latest)).rounded(.up)))
   }
 
   /// Returns the same tokens as of the same time by another clock, which shows `offset` milliseconds more.

@@ -2,7 +2,8 @@
 public struct HandlerOptions: Sendable {
   /// The delays after failures of tasks that were enqueued without delays of their own.
   public var retry = Retry.exponential()
-  /// The time that an attempt may last without `TaskContext.heartbeat()`, or `nil` if there is no limit.
+  /// The time that an attempt may last without `TaskContext.heartbeat()`, which must be positive, or `nil` if there is
+  /// no limit.
   ///
   /// Time in which the machine sleeps does not count. A lease is for handlers that wait for something outside of the
   /// process, such as another machine, which may disappear silently. When the lease expires, the attempt fails as by
@@ -25,6 +26,12 @@ public struct HandlerOptions: Sendable {
 
   /// Creates the default options: the delay grows exponentially after each failure.
   public init() {}
+
+  /// The reason why the options can't be used, or `nil` if they can.
+  var refusal: String? {
+    if let lease, lease <= .zero { return "the lease \(lease) is not positive" }
+    return retry.refusal.map { "the retries of a handler: \($0)" }
+  }
 }
 
 /// A handler that runs the tasks of a kind in some queues.

@@ -178,7 +178,7 @@ extension TaskDispatcher.State {
     let ownMaximum = rules.isSerial ? 1 : line.runningMaximum * (1 + claimsAhead)
     let familyMaximum = rules.runningMaximum * (1 + claimsAhead)
     // While other lines wait, no claims are made ahead of their turn.
-    let weight = max(1, rules.weight) * (ringCount > 0 ? 1 : 1 + claimsAhead)
+    let weight = rules.turnMaximum * (ringCount > 0 ? 1 : 1 + claimsAhead)
     while line.runningCount < ownMaximum {
       if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.id, from)) }
       guard let entry = line.first else { return .idle }
@@ -246,7 +246,7 @@ extension TaskDispatcher.State {
     let now = host.clock.continuousNow
     if suspect?.id != id { suspect = (id, now, .zero) }
     let since = suspect?.since ?? now
-    let round = (now - since).components.seconds / Self.suspectSeconds
+    let round = (now - since).clipped.components.seconds / Self.suspectSeconds
     let end = since + .seconds((round + 1) * Self.suspectSeconds)
     if suspect?.timer != end {
       suspect?.timer = end

@@ -211,7 +211,7 @@ extension TaskDispatcher {
   func apply(_ changes: AsideDelta, of start: UInt32) {
     var cancelled: [Task<Void, Never>] = []
     let (host, timersChanged) = state.withLock { state -> (Host?, Bool) in
-      for (name, queue) in changes.names { state.note(name, queue) }
+      state.note(changes.names)
       cancelled = changes.cancelling.compactMap { state.cancel($0) }
       guard let host = state.host, host.start == start else { return (nil, false) }
       state.isCommitting = false

@@ -359,7 +359,7 @@ public final class TaskDispatcher: Sendable {
       let released = delta.releasesAll && state.areAllHeld ? state.host : nil
       if delta.releasesAll { state.areAllHeld = false }
       state.acknowledged = max(state.acknowledged, version)
-      for (name, queue) in delta.names { state.note(name, queue) }
+      state.note(delta.names)
       state.lastID = max(state.lastID, delta.lastID)
       for (lineID, id, key) in delta.removed {
         state.aside[id] = nil
@@ -404,18 +404,24 @@ public final class TaskDispatcher: Sendable {
 }
 
 extension TaskDispatcher.State {
-  mutating func note(_ name: QueueName, _ queue: TaskNames.Queue) {
-    names[name] = queue
-    texts[queue.number] = name
-    guard let family = families[queue.number] else { return }
-    family.isPaused = queue.isPaused
-    if family.lineCount > 1 {
-      for line in lines.values where line.id.queue == queue.number { enqueue(line) }
-    } else if let line = lines[LineID(queue: queue.number)] {
-      enqueue(line)
-    } else {
-      for line in lines.values where line.id.queue == queue.number { enqueue(line) }
+  /// Notes new or changed queues.
+  ///
+  /// Complexity: O(queues), and if one of them has lines of limit keys, also O(lines).
+  mutating func note(_ queues: [(name: QueueName, queue: TaskNames.Queue)]) {
+    var others: Set<UInt32> = []
+    for (name, queue) in queues {
+      names[name] = queue
+      texts[queue.number] = name
+      guard let family = families[queue.number] else { continue }
+      family.isPaused = queue.isPaused
+      if family.lineCount == 1, let line = lines[LineID(queue: queue.number)] {
+        enqueue(line)
+      } else if family.lineCount > 0 {
+        others.insert(queue.number)
+      }
     }
+    if others.isEmpty { return }
+    for line in lines.values where others.contains(line.id.queue) { enqueue(line) }
   }
 
   /// Returns a line, which is made if it does not exist. Returns `nil` if no host runs tasks, or if the queue is not
@@ -442,9 +448,7 @@ extension TaskDispatcher.State {
   }
 
   private mutating func beginAgeing(_ family: QueueFamily) {
-    guard let host, let wait = family.rules.ageing, !family.rules.isSerial, ageing.insert(family.number).inserted else {
-      return
-    }
+    guard let host, let wait = family.rules.ageingTime, ageing.insert(family.number).inserted else { return }
     timers.insert(
       TaskTimers.Entry(
         deadline: host.clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(family.number)))

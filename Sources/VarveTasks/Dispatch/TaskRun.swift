@@ -70,7 +70,7 @@ final class TaskRun: Sendable {
   /// Renews the lease of the handler. Returns false if it has none.
   func renewLease(_ clock: any SchedulerClock) -> Bool {
     guard let lease = handler.options.lease else { return false }
-    let end = clock.suspendingNow + lease
+    let end = clock.suspendingNow + lease.clipped
     state.withLock { $0.leaseEnd = end }
     return true
   }

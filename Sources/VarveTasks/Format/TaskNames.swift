@@ -75,7 +75,8 @@ enum ConfigKeys {
   /// Returns the key of a unique key. A unique key that is taken until a time also has an `expiry` entry.
   static func unique(_ kind: String, _ key: [UInt8]) -> [UInt8] {
     var bytes: [UInt8] = [0x55]
-    bytes.append(number: UInt16(kind.utf8.count))
+    // A query may name a kind that is too long for any task.
+    bytes.append(number: UInt16(truncatingIfNeeded: kind.utf8.count))
     bytes.append(contentsOf: kind.utf8)
     bytes.append(contentsOf: key)
     return bytes

@@ -129,7 +129,7 @@ extension TaskScheduler {
       let rules = run.rules
       let (isReleased, isOverdue) = run.state.withLock { ($0.isReleased, $0.isOverdue) }
       if !isReleased, !rules.isSerial || rules.leavesHandlers {
-        let wait = isOverdue ? .zero : configuration.abandonAfter
+        let wait = isOverdue ? .zero : configuration.abandonAfter.clipped
         timers.append(
           TaskTimers.Entry(
             deadline: now + wait, wall: nil, suspending: suspending + wait,
@@ -177,7 +177,7 @@ extension TaskScheduler {
   private func findAged(_ queues: [UInt32], _ now: Int64, _ database: Database) -> [(id: TaskID, key: [UInt8])] {
     var found: [(id: TaskID, key: [UInt8])] = []
     for queue in queues {
-      guard let rules = rules(numbered: queue), let wait = rules.ageing, !rules.isSerial else { continue }
+      guard let wait = rules(numbered: queue)?.ageingTime else { continue }
       do {
         try database.read { tx in
           found += try Self.aged(queue, now - wait.milliseconds, try tx.tasks.parts.live)
@@ -215,7 +215,7 @@ extension TaskScheduler {
   /// Sets the timers after which the waiting tasks of queues move up again.
   private func endAgeing(_ queues: [UInt32]) {
     for queue in queues {
-      guard let wait = rules(numbered: queue)?.ageing else { continue }
+      guard let wait = rules(numbered: queue)?.ageingTime else { continue }
       dispatcher.insert(
         TaskTimers.Entry(
           deadline: clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(queue)))

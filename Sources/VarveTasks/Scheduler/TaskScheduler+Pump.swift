@@ -184,8 +184,7 @@ extension TaskScheduler {
     while true {
       let begun = clock.continuousNow
       let end = await execute(run)
-      let taken = (clock.continuousNow - begun).components
-      let nanoseconds = Double(taken.seconds) * 1e9 + Double(taken.attoseconds) * 1e-9
+      let nanoseconds = (clock.continuousNow - begun).secondCount * 1e9
       let (host, next, isRefused) = dispatcher.finish(run, end, after: nanoseconds)
       if isRefused { recorder.noteRefusal(of: run) }
       host?.wake()
@@ -213,15 +212,18 @@ extension TaskScheduler {
     var end: TaskEnd
     await reach("handler", isAfter: false, run)
     do {
-      end = .outcome(try await run.handler.body(run, self))
+      let outcome = try await run.handler.body(run, self)
+      if case .park(let signals) = outcome { try TaskDraft.check(signals: signals) }
+      end = .outcome(outcome)
+      // The handler has not finished its task, as one that throws has not.
+      if case .retry = outcome, run.state.withLock({ $0.isInterrupted }) { end = .interrupted }
     } catch let error as UnreadablePayload {
       end = .unreadable("the payload can't be read: \(error.cause)")
     } catch {
       if run.state.withLock({ $0.isInterrupted }) {
         end = .interrupted
       } else {
-        let failures = Int(run.record.progress.failures) + 1
-        end = .failure("\(error)", run.handler.options.onError?(error, failures))
+        end = Self.failure(error, run)
       }
     }
     await reach("handler", isAfter: true, run)
@@ -230,5 +232,16 @@ extension TaskScheduler {
       if state.completesLater, !state.isSettled { state.isCompleting = false }
     }
     return end
+  }
+
+  /// Returns the end of an attempt whose handler has thrown an error. A decision to park the task is ignored if its
+  /// signals can't be used.
+  private static func failure(_ error: any Error, _ run: TaskRun) -> TaskEnd {
+    let failures = Int(run.record.progress.failures) + 1
+    let decision = run.handler.options.onError?(error, failures)
+    if case .park(let signals) = decision {
+      do { try TaskDraft.check(signals: signals) } catch let refusal { return .failure("\(refusal): \(error)", nil) }
+    }
+    return .failure("\(error)", decision)
   }
 }

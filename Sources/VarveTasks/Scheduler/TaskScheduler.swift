@@ -33,7 +33,8 @@ public import Varve
 public final class TaskScheduler: Sendable {
   /// The configuration of a scheduler.
   public struct Configuration: Sendable {
-    /// The maximum number of handlers that run at once over all queues, or `nil` for 4 for each core, but at least 8.
+    /// The maximum number of handlers that run at once over all queues, at least 1, or `nil` for 4 for each core, but
+    /// at least 8.
     public var workers: Int?
     /// The time for which `stop` waits for handlers before it cancels them.
     public var drainTimeout = Duration.seconds(30)
@@ -52,7 +53,9 @@ public final class TaskScheduler: Sendable {
     /// Creates the default configuration.
     public init() {}
 
-    var workerCount: Int { workers ?? max(8, 4 * ProcessInfo.processInfo.activeProcessorCount) }
+    var workerCount: Int {
+      workers.map { QueueRules.clip($0) } ?? max(8, 4 * ProcessInfo.processInfo.activeProcessorCount)
+    }
   }
 
   /// The database whose tasks the scheduler runs.
@@ -113,11 +116,14 @@ public final class TaskScheduler: Sendable {
 
   /// Creates a scheduler for a database. Registers `TaskStorage` if the database's definition does not have it.
   ///
-  /// Throws the errors of `Database.register`.
+  /// Throws `TaskError.invalidValue` for a configuration without workers, and the errors of `Database.register`.
   public init(
     _ database: Database, configuration: Configuration = Configuration(),
     clock: any SchedulerClock = SystemSchedulerClock(), logger: Logger = Logger(label: "varve.tasks")
   ) throws {
+    if let workers = configuration.workers, workers < 1 {
+      throw TaskError.invalidValue("a scheduler has \(workers) workers; at least 1 is possible, or nil for the default")
+    }
     self.database = database
     self.configuration = configuration
     self.clock = clock
@@ -180,7 +186,8 @@ public final class TaskScheduler: Sendable {
   /// It may be called at any time. Tasks that were enqueued before wait for their handler, and so does a serial queue
   /// whose next task has none.
   ///
-  /// Throws `TaskError.overlappingHandlers` if another handler would receive some of the same tasks.
+  /// Throws `TaskError.overlappingHandlers` if another handler would receive some of the same tasks, and
+  /// `TaskError.invalidValue` or `.tooLarge` for a kind or options that can't be used.
   public func register<Payload: TaskPayload>(
     _ type: Payload.Type, on queues: QueueSelector = .all, options: HandlerOptions = HandlerOptions(),
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
@@ -191,14 +198,14 @@ public final class TaskScheduler: Sendable {
   /// Registers a closure for several selections of queues, and sets the rules of these queues. If it throws, it has
   /// registered nothing.
   ///
-  /// Throws `TaskError.overlappingHandlers`, as the form for one selection does.
+  /// Throws as the form for one selection does.
   @_spi(TaskQueue)
   public func register<Payload: TaskPayload>(
     _ type: Payload.Type, on queues: [QueueSelector], rules: QueueRules,
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
   ) throws {
     if queues.isEmpty { return }
-    try add(queues.map { handler(type, $0, HandlerOptions(), body) }, rules)
+    try add(queues.map { try handler(type, $0, HandlerOptions(), body) }, rules)
   }
 
   /// Throws `TaskError.overlappingHandlers` if a handler for a kind of tasks in some queues could not be registered.
@@ -211,7 +218,9 @@ public final class TaskScheduler: Sendable {
   private func handler<Payload: TaskPayload>(
     _ type: Payload.Type, _ queues: QueueSelector, _ options: HandlerOptions,
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
-  ) -> RegisteredHandler {
+  ) throws -> RegisteredHandler {
+    try TaskDraft.check(kind: Payload.kind)
+    if let refusal = options.refusal { throw TaskError.invalidValue(refusal) }
     let logger = logger
     return RegisteredHandler(Payload.kind, queues, options) { run, host in
       guard let host = host as? any CompletingHost else { throw TaskError.leaseLost(run.id) }
@@ -311,6 +320,9 @@ public final class TaskScheduler: Sendable {
 
   /// Begins to run tasks, first those that were running when a process died. Returns when these are in line again.
   ///
+  /// Each of these is counted as crashed, and dead if it has crashed `maxCrashes` times. A process that has ended
+  /// without `stop`, and without closing the database, counts as one that died.
+  ///
   /// Calls of `start` and `stop` take effect one after the other, in the order in which they are made.
   ///
   /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` if another process writes the database.
@@ -319,7 +331,7 @@ public final class TaskScheduler: Sendable {
   private func startNow() async throws {
     let (number, setBack) = try await noteStart()
     let host = TaskDispatcher.Host(
-      clock: clock, workers: configuration.workerCount, abandonAfter: configuration.abandonAfter, start: number,
+      clock: clock, workers: configuration.workerCount, abandonAfter: configuration.abandonAfter.clipped, start: number,
       rules: { [weak self] in self?.rules(of: $0) ?? QueueRules() },
       wake: { [weak self] in self?.beginPump(number) }, timersChanged: { [weak self] in self?.setAlarm() },
       released: { [weak self] in self?.beginSchedules() }, recorder: recorder)
@@ -352,14 +364,16 @@ public final class TaskScheduler: Sendable {
 
   /// Stops the scheduler: no further task begins. Handlers have `drainTimeout` to return and are then cancelled.
   ///
-  /// Tasks that are not finished run again at the next start, as if the attempt had not been made. A handler that does
-  /// not return within `abandonAfter` either is left running, and its task runs again beside it at the next start.
+  /// Tasks that are not finished run again at the next start, as if the attempt had not been made: those whose handlers
+  /// throw, or return `.retry`, after they were cancelled. A handler that does not return within `abandonAfter` either
+  /// is left running, and its task runs again beside it at the next start.
   ///
   /// When the method returns, the scheduler does not use the database any more, which can be closed. Handlers that were
   /// left running may still use it.
   ///
   /// If the database is closed without a stop, the handlers that run are not cancelled, and can't use it any more. Their
-  /// tasks also run again at the next start, as if the attempts had not been made.
+  /// tasks also run again at the next start, as if the attempts had not been made. If the process ends without a stop
+  /// or a close, the next start counts a crash for each task that runs.
   ///
   /// The method has its full effect even if the caller's Swift task is cancelled.
   public func stop() async {
@@ -409,7 +423,7 @@ public final class TaskScheduler: Sendable {
   /// Returns when no handler runs and all attempts are settled, or after a time.
   private func waitForRuns(_ limit: Duration, _ other: (any SchedulerClock)? = nil) async {
     let clock = other ?? self.clock
-    let deadline = clock.continuousNow + limit
+    let deadline = clock.continuousNow + limit.clipped
     await withTaskGroup { group in
       group.addTask { await self.waitUntilIdle() }
       group.addTask { try? await clock.sleep(until: deadline) }

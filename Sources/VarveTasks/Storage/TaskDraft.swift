@@ -31,19 +31,33 @@ struct TaskDraft {
     }
   }
 
+  private static func limit(
+    _ what: String, _ size: Int, _ limit: Int, unit: String = "bytes"
+  ) throws(TaskError) {
+    if size > limit { throw .tooLarge(what: what, size: size, limit: limit, unit: unit) }
+  }
+
+  /// Checks a kind. Throws if it is empty or too large.
+  static func check(kind: String) throws(TaskError) {
+    if kind.isEmpty { throw .invalidValue("the kind of a payload is empty") }
+    try limit("the kind of a payload", kind.utf8.count, TaskLimits.kindSize)
+  }
+
+  /// Checks the signals that a parked task waits for. Throws if they are too many, or if one is too large.
+  static func check(signals: Set<WakeSignal>) throws(TaskError) {
+    try limit("a task", signals.count, TaskLimits.signalCount, unit: "signals that wake it")
+    for signal in signals { try limit("a signal", signal.text.utf8.count, WakeSignal.sizeMaximum) }
+  }
+
   /// Checks a kind, a payload and options. Throws if an option can't be used, or if a value is too large.
   static func check(_ kind: String, _ payload: [UInt8], _ options: TaskOptions) throws(TaskError) {
-    func limit(_ what: String, _ size: Int, _ limit: Int) throws(TaskError) {
-      if size > limit { throw .tooLarge(what: what, size: size, limit: limit) }
-    }
     let name = options.queue.text.utf8.count
     if name == 0 { throw .invalidValue("the name of a queue is empty") }
     try limit("the name of a queue", name, QueueName.sizeMaximum)
-    if kind.isEmpty { throw .invalidValue("the kind of a payload is empty") }
-    try limit("the kind of a payload", kind.utf8.count, TaskLimits.kindSize)
+    try check(kind: kind)
     try limit("a payload", payload.count, TaskLimits.payloadSize)
     if let sortKey = options.sortKey { try limit("a sort key", sortKey.bytes.count - 1, SortKey.sizeMaximum) }
-    try limit("a task's list of tasks that it depends on", options.dependsOn.count, TaskLimits.parentCount)
+    try limit("a task", options.dependsOn.count, TaskLimits.parentCount, unit: "tasks that it depends on")
     if let key = options.limitKey { try limit("a limit key", key.utf8.count, TaskLimits.limitKeySize) }
     if let unique = options.unique {
       if let key = unique.key { try limit("the key of a unique task", key.utf8.count, TaskLimits.uniqueKeySize) }
@@ -52,7 +66,7 @@ struct TaskDraft {
     try limit(
       "a task's headers", options.headers.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count },
       TaskLimits.headersSize)
-    try limit("a task's list of tags", options.tags.count, TaskLimits.tagCount)
+    try limit("a task", options.tags.count, TaskLimits.tagCount, unit: "tags")
     for tag in options.tags { try limit("a tag", tag.utf8.count, TaskLimits.tagSize) }
     if let attempts = options.maxAttempts, attempts < 1 {
       throw .invalidValue("a task has \(attempts) attempts at most; at least 1 is possible, or nil for no limit")
@@ -61,12 +75,10 @@ struct TaskDraft {
       throw .invalidValue("the time limit \(timeout) is not positive")
     }
     if let refusal = options.retry?.refusal { throw .invalidValue("the retries of a task: \(refusal)") }
-    switch options.start {
-    case .after(let delay) where delay < .zero: throw .invalidValue("a start after \(delay) is negative")
-    case .parked(let signals):
+    if let refusal = options.start.refusal { throw .invalidValue(refusal) }
+    if case .parked(let signals) = options.start {
       if !options.dependsOn.isEmpty { throw .invalidValue("a task that depends on others can't be parked as well") }
-      for signal in signals { try limit("a signal", signal.text.utf8.count, WakeSignal.sizeMaximum) }
-    default: break
+      try check(signals: signals)
     }
     if case .keep(let time) = options.retention, time < .zero {
       throw .invalidValue("a retention of \(time) is negative")

@@ -142,8 +142,9 @@ extension TaskStorageTransaction: TaskChanging {
   }
 
   private func name(of queue: UInt32) throws -> QueueName {
-    if let name = dispatcher.name(queue) { return name }
-    return try TaskNames(config).queues.first { $0.value.number == queue }?.key ?? QueueName("#\(queue)")
+    if let name = dispatcher.name(queue) ?? texts[queue] { return name }
+    for (name, known) in try TaskNames(config).queues { texts[known.number] = name }
+    return texts[queue] ?? QueueName("#\(queue)")
   }
 
   func taskCount(_ name: QueueName, _ state: TaskState) throws -> Int {

@@ -17,8 +17,16 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   /// The changes of the counts of states. Successive changes of one key are added up.
   private var counts: [(queue: UInt32, state: TaskState, number: Int64)] = []
   private var writtenCounts = 0
-  /// The number of tasks of the last line that the delta has.
+  /// The number of tasks of the last line that came into the delta.
   private var kept: (line: LineID, count: Int) = (LineID(queue: 0), 0)
+  /// The numbers of tasks of the lines before it.
+  private var keptCounts: [LineID: Int] = [:]
+  /// The queues in `delta.names`, as they are now.
+  private var ownQueues: [QueueName: TaskNames.Queue] = [:]
+  /// What `ownQueues` had before each change of `delta.names`.
+  private var replacedQueues: [TaskNames.Queue?] = []
+  /// The names of queues that the dispatcher does not know, as far as they were met.
+  var texts: [UInt32: QueueName] = [:]
   private var held: Set<TaskID> = []
   /// The tasks of selections that ran when they were selected, or that the scheduler has changed since the transaction
   /// began, or may be changing. The transaction reads them as they were at its beginning.
@@ -97,12 +105,19 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   public func rollBack(to mark: Int) {
     let position = marks[mark]
     marks.removeSubrange((mark + 1)...)
+    keptCounts[kept.line] = kept.count
+    for (line, _) in delta.entries[position.entries...] { keptCounts[line, default: 0] -= 1 }
+    kept.count = keptCounts[kept.line] ?? 0
     delta.entries.removeSubrange(position.entries...)
     delta.timers.removeSubrange(position.timers...)
     delta.removed.removeSubrange(position.removed...)
     delta.removedTimers.removeSubrange(position.removedTimers...)
     delta.cancelled.removeSubrange(position.cancelled...)
+    for index in (position.names..<delta.names.count).reversed() {
+      ownQueues[delta.names[index].name] = replacedQueues[index]
+    }
     delta.names.removeSubrange(position.names...)
+    replacedQueues.removeSubrange(position.names...)
     counts.removeSubrange(position.counts...)
     writtenCounts = min(writtenCounts, counts.count)
     groupCounts.removeSubrange(position.groupCounts...)
@@ -188,7 +203,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   /// As with the tasks of a query, a change that others make beside the transaction causes no conflict. Two
   /// transactions that make a queue do conflict, because what they write is checked.
   func queue(_ name: QueueName) throws -> TaskNames.Queue? {
-    if let own = delta.names.last(where: { $0.name == name }) { return own.queue }
+    if let own = ownQueues[name] { return own }
     if context.writeTransaction != nil, let known = dispatcher.queue(name) { return known }
     return try config.unchecked.get(TaskNames.key(name)).map { try TaskNames.queue($0) }
   }
@@ -229,6 +244,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   func set(_ queue: TaskNames.Queue, _ name: QueueName) throws {
     try config.put(TaskNames.key(name), TaskNames.value(queue))
     delta.names.append((name, queue))
+    replacedQueues.append(ownQueues.updateValue(queue, forKey: name))
+    texts[queue.number] = name
     lastQueue = nil
   }
 
@@ -316,11 +333,19 @@ public final class TaskStorageTransaction: ExtensionTransaction {
 
   private func keep(_ record: TaskRecord, _ value: [UInt8], _ key: [UInt8]) {
     let line = record.position.line
-    if kept.line != line { kept = (line, delta.entries.count { $0.line == line }) }
-    kept.count += 1
-    if kept.count <= keptMaximum { return delta.entries.append((line, LineEntry(record, value, key: key))) }
+    if countKept(line) <= keptMaximum { return delta.entries.append((line, LineEntry(record, value, key: key))) }
     if let more = delta.more[line], !LineEntry.precedes(key, more) { return }
     delta.more[line] = key
+  }
+
+  /// Counts a task of a line, and returns the number of those that came into the delta.
+  private func countKept(_ line: LineID) -> Int {
+    if kept.line != line {
+      keptCounts[kept.line] = kept.count
+      kept = (line, keptCounts[line] ?? 0)
+    }
+    kept.count += 1
+    return kept.count
   }
 
   private func keep(_ timer: TaskDelta.Timer) {
@@ -385,7 +410,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     if let old, old.position.kind == .timed { delta.removedTimers.append(old.position.key(of: old.id)) }
     guard let new else { return }
     switch new.position.kind {
-    case .line: delta.entries.append((new.position.line, LineEntry(new, new.bytes)))
+    case .line:
+      _ = countKept(new.position.line)
+      delta.entries.append((new.position.line, LineEntry(new, new.bytes)))
     case .timed:
       keep(
         TaskDelta.Timer(id: new.id, key: new.position.key(of: new.id), due: new.position.due, deadline: deadline(new)))

@@ -105,12 +105,11 @@ extension WriteTransaction {
   /// Makes a task that waits for a time, or for its turn, wait for another time.
   ///
   /// A task that is parked or blocked, or waits at the head of a serial queue for its next attempt, stays as it is.
-  /// Throws as `edit(_:payload:)` does, and `TaskError.invalidValue` for a negative duration or `.parked`.
+  /// Throws as `edit(_:payload:)` does, and `TaskError.invalidValue` for a negative duration, a date that is not
+  /// finite, or `.parked`.
   public func edit(_ id: TaskID, start: Start) throws {
     if case .parked = start { throw TaskError.invalidValue("a task is parked by its handler, or when it is enqueued") }
-    if case .after(let delay) = start, delay < .zero {
-      throw TaskError.invalidValue("a start after \(delay) is negative")
-    }
+    if let refusal = start.refusal { throw TaskError.invalidValue(refusal) }
     try tasks.edit(id) { record, now in
       let draft = TaskDraft(start, now: now)
       guard !record.position.isFront, [.ready, .scheduled, .retryWait].contains(record.progress.state) else { return }

@@ -3,6 +3,9 @@ internal import UnicodeNormalForm
 /// The name of a queue: any text of 1 to 255 bytes of UTF-8. A queue needs no declaration: it exists with its first
 /// task.
 ///
+/// A name is never forgotten, and takes about 250 bytes of memory. For tasks that concern single objects, use limit
+/// keys (`TaskOptions.limitKey`) instead of a name for each object.
+///
 /// Canonically equivalent names are equal, because names are stored in Unicode's normal form C.
 public struct QueueName: Hashable, Comparable, Codable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
   /// The text.

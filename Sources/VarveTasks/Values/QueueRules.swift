@@ -39,6 +39,9 @@ public struct QueueRules: Hashable, Sendable {
       self.per = max(per, .milliseconds(1))
       self.burst = max(1, burst ?? count)
     }
+
+    /// The rate as `init` would make it: its values may have been set since, or decoded.
+    var usable: Rate { Rate(count: count, per: per, burst: burst) }
   }
 
   /// The order in which the queue runs its tasks.
@@ -62,7 +65,7 @@ public struct QueueRules: Hashable, Sendable {
   public var maxWaiting: Int?
   /// In a standard queue, the time after which waiting tasks move up by one priority, again each time that it passes.
   ///
-  /// `nil` means that priorities are strict.
+  /// `nil` means that priorities are strict. A time that is not positive counts as a millisecond.
   public var ageing: Duration?
   /// The number of tasks that the queue may start in its turn before the next queue has its turn. At least 1.
   public var weight = 1
@@ -86,8 +89,17 @@ public struct QueueRules: Hashable, Sendable {
 
   var isSerial: Bool { if case .serial = order { true } else { false } }
   var blocksOnDead: Bool { order == .serial(onDead: .block) }
+  /// The largest number of tasks that limits are computed with. A larger one has the same effect.
+  static let numberMaximum = Int.max >> 8
+
+  static func clip(_ number: Int) -> Int { min(max(1, number), numberMaximum) }
+
   /// The maximum number of running tasks of the queue.
-  var runningMaximum: Int { max(1, concurrency) }
+  var runningMaximum: Int { Self.clip(concurrency) }
+  /// The maximum number of tasks that the queue starts in its turn.
+  var turnMaximum: Int { Self.clip(weight) }
+  /// The time after which waiting tasks of the queue move up, or `nil` if they never do.
+  var ageingTime: Duration? { isSerial ? nil : ageing.map { max($0.clipped, .milliseconds(1)) } }
   /// Returns the maximum number of running tasks of a line: the tasks of one limit key, or those without one.
   func runningMaximum(hasKey: Bool) -> Int {
     isSerial ? 1 : hasKey ? min(max(1, perKey ?? concurrency), runningMaximum) : runningMaximum

@@ -66,18 +66,22 @@ extension Double {
 }
 
 extension Duration {
-  /// The duration in seconds.
+  /// The longest duration that is used: the time from 1970 to the end of the year 9999.
+  static let longest = Duration.milliseconds(WallTime.latest)
+
+  /// The duration, or the longest one if it is longer: sums of two and numbers of their seconds can be computed.
+  var clipped: Duration { min(max(self, Duration.zero - .longest), .longest) }
+
+  /// The duration in seconds, at most those of the longest duration.
   var secondCount: Double {
-    let (seconds, attoseconds) = components
+    let (seconds, attoseconds) = clipped.components
     return Double(seconds) + Double(attoseconds) * 1e-18
   }
 
-  /// The duration in whole milliseconds, rounded up so that no task is due too early, and at most those of the year
-  /// 9999.
+  /// The duration in whole milliseconds, rounded up so that no task is due too early, and at most those of the longest
+  /// duration.
   var milliseconds: Int64 {
-    let (seconds, attoseconds) = components
-    if seconds >= WallTime.latest / 1_000 { return WallTime.latest }
-    if seconds <= -WallTime.latest / 1_000 { return -WallTime.latest }
+    let (seconds, attoseconds) = clipped.components
     let (whole, rest) = attoseconds.quotientAndRemainder(dividingBy: 1_000_000_000_000_000)
     return seconds * 1_000 + whole + (rest > 0 ? 1 : 0)
   }

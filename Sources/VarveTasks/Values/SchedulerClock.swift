@@ -28,8 +28,16 @@ public struct SystemSchedulerClock: SchedulerClock {
   /// The time since the first call, without the time in which the machine slept.
   public var suspendingNow: Duration { Self.suspendingStart.duration(to: .now) }
 
-  /// Waits as `Task.sleep(until:)` does.
+  /// The maximum time of one sleep. The system counts the nanoseconds in 64 bits.
+  private static let sleepMaximum = Duration.seconds(1 << 30)
+
+  /// Waits as `Task.sleep(until:)` does, also for a time that the system can't count.
   public func sleep(until deadline: Duration) async throws {
-    try await Task.sleep(until: Self.continuousStart.advanced(by: deadline), tolerance: .zero, clock: .continuous)
+    let deadline = max(deadline, .zero)
+    var end: Duration
+    repeat {
+      end = min(deadline, continuousNow + Self.sleepMaximum)
+      try await Task.sleep(until: Self.continuousStart.advanced(by: end), tolerance: .zero, clock: .continuous)
+    } while end < deadline
   }
 }

@@ -13,8 +13,8 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
   case unknownTask(TaskID)
   /// A scheduler is already running the tasks of this database: this one or another.
   case alreadyRunning(path: String)
-  /// A value is larger than its limit. Sizes and limits are in bytes; for tags they are numbers of tags.
-  case tooLarge(what: String, size: Int, limit: Int)
+  /// A value is larger than its limit. `unit` is what both numbers count: `bytes`, or for example `tags`.
+  case tooLarge(what: String, size: Int, limit: Int, unit: String = "bytes")
   /// A value can't be used.
   case invalidValue(String)
   /// The unique key is taken by this task.
@@ -38,7 +38,8 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
     case .wrongState(let id, let state, let call): "task \(id) is \(state), and can't be changed by \(call)"
     case .unknownTask(let id): "task \(id) does not exist"
     case .alreadyRunning(let path): "a scheduler (this one or another) is already running the tasks of \(path)"
-    case .tooLarge(let what, let size, let limit): "\(what) has \(size), and may have \(limit) at most"
+    case .tooLarge(let what, let size, let limit, let unit):
+      "\(what) has \(size) \(unit), and may have \(limit) at most"
     case .invalidValue(let text): text
     case .duplicate(let id): "the key of the task is that of task \(id)"
     case .queueFull(let queue, let limit): "queue \"\(queue)\" has \(limit) waiting tasks, which is its limit"

@@ -14,6 +14,8 @@ public enum TaskLimits {
   public static let uniqueKeySize = 1 << 10
   /// The maximum size of a limit key in bytes.
   public static let limitKeySize = 255
+  /// The maximum number of signals that a parked task waits for.
+  public static let signalCount = 1_000
   /// The maximum number of tasks that a task depends on.
   public static let parentCount = 1_000
   /// The maximum size of all headers together in bytes.

@@ -58,8 +58,19 @@ public enum Start: Hashable, Codable, Sendable {
   ///
   /// If the time of day is set forward while no scheduler runs, the task may run earlier.
   case after(Duration)
-  /// The task runs after a call of `retryNow`, or when one of the signals is sent.
+  /// The task runs after a call of `retryNow`, or when one of the signals is sent: at most 1,000, of at most 255 bytes
+  /// each.
   case parked(wakeOn: Set<WakeSignal> = [])
+
+  /// The reason why the value can't be used, or `nil` if it can.
+  var refusal: String? {
+    switch self {
+    case .after(let delay) where delay < .zero: "a start after \(delay) is negative"
+    case .at(let date) where !date.timeIntervalSince1970.isFinite:
+      "a start at \(date.timeIntervalSince1970) seconds since 1970 is not a time"
+    default: nil
+    }
+  }
 }
 
 /// The reaction of a task when one that it depends on is dead or was cancelled.

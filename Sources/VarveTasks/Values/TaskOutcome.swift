@@ -6,7 +6,8 @@ public enum TaskOutcome: Hashable, Sendable {
   ///
   /// With `.zero` it runs again at once, in its position.
   case retry(after: Duration? = nil)
-  /// The attempt has failed, and the task runs again after a call of `retryNow`, or when one of the signals is sent.
+  /// The attempt has failed, and the task runs again after a call of `retryNow`, or when one of the signals is sent: at
+  /// most 1,000, of at most 255 bytes each. With others, the attempt has failed as if the handler had thrown an error.
   case park(wakeOn: Set<WakeSignal> = [])
   /// The task was not attempted: it runs again after a time, and the attempt does not count.
   case snooze(for: Duration)

@@ -62,9 +62,9 @@ public struct TaskDurations: Hashable, Sendable {
 
   /// Adds a duration. A negative one counts as 0.
   mutating func add(_ duration: Duration) {
-    let duration = max(duration, .zero)
+    let duration = max(duration, .zero).clipped
     let (seconds, attoseconds) = duration.components
-    let microseconds = min(seconds, 1 << 40) * 1_000_000 + attoseconds / 1_000_000_000_000
+    let microseconds = seconds * 1_000_000 + attoseconds / 1_000_000_000_000
     let index = min(Int64.bitWidth - microseconds.leadingZeroBitCount, Self.bucketCount - 1)
     maximum = max(maximum, duration)
     buckets[index].count += 1

@@ -21,9 +21,9 @@ enum WallTime {
     return milliseconds.isNaN ? -latest : Int64(min(max(milliseconds, -Double(latest)), Double(latest)))
   }
 
-  /// Returns the duration from a date to a time, or zero if the time has passed.
+  /// Returns the duration from a date to a time, at most the longest one, or zero if the time has passed.
   static func wait(from date: Date, to time: Int64) -> Duration {
-    .seconds(max(0, Double(time) / 1_000 - date.timeIntervalSince1970))
+    .seconds(min(max(0, Double(time) / 1_000 - date.timeIntervalSince1970), Duration.longest.secondCount))
   }
 
   static func date(_ milliseconds: Int64) -> Date { Date(timeIntervalSince1970: Double(milliseconds) / 1_000) }

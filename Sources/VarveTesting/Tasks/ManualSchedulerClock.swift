@@ -45,7 +45,7 @@ public final class ManualSchedulerClock: SchedulerClock {
   /// The times until which callers of `sleep` wait now, in ascending order.
   var deadlines: [Duration] { state.withLock { $0.sleepers.map(\.deadline).sorted() } }
 
-  /// Advances the clock by a duration.
+  /// Advances the clock by a duration, at most to the end of its time, about 292 billion years after its beginning.
   public func advance(by duration: Duration) { pass(duration, isAwake: true) }
 
   /// Advances the clock as if the machine had slept for a duration.
@@ -54,11 +54,15 @@ public final class ManualSchedulerClock: SchedulerClock {
   /// Sets the time of day.
   public func setWall(_ date: Date) { state.withLock { $0.wall = date } }
 
+  /// The time at which the clock stops: the last second that is a number of 64 bits.
+  private static let end = Duration.seconds(Int64.max)
+
   private func pass(_ duration: Duration, isAwake: Bool) {
     let woken = state.withLock { state in
-      state.wall += TimeInterval(duration.components.seconds) + Double(duration.components.attoseconds) * 1e-18
-      state.continuous += duration
-      if isAwake { state.suspending += duration }
+      let passed = min(duration, Self.end - state.continuous)
+      state.wall += TimeInterval(passed.components.seconds) + Double(passed.components.attoseconds) * 1e-18
+      state.continuous += passed
+      if isAwake { state.suspending += passed }
       let now = state.continuous
       defer { state.sleepers.removeAll { $0.deadline <= now } }
       return state.sleepers.filter { $0.deadline <= now }

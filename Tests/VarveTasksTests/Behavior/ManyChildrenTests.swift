@@ -43,8 +43,8 @@ import VarveTesting
       options.dependsOn = try (0..<1_000).map { try tx.enqueue(Note("\($0)")).id }
       let child = try tx.enqueue(Note("child"), options).id
       options.dependsOn.append(parked)
-      let what = "a task's list of tasks that it depends on"
-      #expect(throws: TaskError.tooLarge(what: what, size: 1_001, limit: 1_000)) {
+      let unit = "tasks that it depends on"
+      #expect(throws: TaskError.tooLarge(what: "a task", size: 1_001, limit: 1_000, unit: unit)) {
         try tx.enqueue(Note("refused"), options)
       }
       return (child, parked)

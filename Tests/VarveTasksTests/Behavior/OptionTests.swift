@@ -20,9 +20,11 @@ struct OptionTests {
   @Test func `a value that is too large is refused by an error with its size and its limit`() throws {
     let fixture = try TaskFixture()
     let parent = try fixture.enqueue("parent")
-    func check(_ what: String, _ limit: Int, _ change: @escaping (inout TaskOptions, Int) -> Void) throws {
+    func check(
+      _ what: String, _ limit: Int, unit: String = "bytes", _ change: @escaping (inout TaskOptions, Int) -> Void
+    ) throws {
       try fixture.enqueue("fits") { change(&$0, limit) }
-      #expect(throws: TaskError.tooLarge(what: what, size: limit + 1, limit: limit)) {
+      #expect(throws: TaskError.tooLarge(what: what, size: limit + 1, limit: limit, unit: unit)) {
         try fixture.enqueue("large") { change(&$0, limit + 1) }
       }
     }
@@ -31,15 +33,24 @@ struct OptionTests {
     try check("a limit key", 255) { $0.limitKey = Self.text($1) }
     try check("the key of a unique task", 1_024) { $0.unique = Uniqueness(key: Self.text($1)) }
     try check("a task's headers", 4_096) { $0.headers = ["name": Self.text($1 - 4)] }
-    try check("a task's list of tags", 16) { options, count in options.tags = (0..<count).map { "\($0)" } }
+    try check("a task", 1_000, unit: "signals that wake it") { options, count in
+      options.start = .parked(wakeOn: Set((0..<count).map { WakeSignal("\($0)") }))
+    }
+    try check("a task", 16, unit: "tags") { options, count in options.tags = (0..<count).map { "\($0)" } }
     try check("a tag", 64) { $0.tags = [Self.text($1)] }
     try check("a signal", 255) { $0.start = .parked(wakeOn: [WakeSignal(Self.text($1))]) }
-    try check("a task's list of tasks that it depends on", 1_000) {
+    try check("a task", 1_000, unit: "tasks that it depends on") {
       $0.dependsOn = Array(repeating: parent, count: $1)
     }
+    let errors = [
+      TaskError.tooLarge(what: "a tag", size: 65, limit: 64),
+      .tooLarge(what: "a task", size: 17, limit: 16, unit: "tags"),
+    ]
     #expect(
-      TaskError.tooLarge(what: "a tag", size: 65, limit: 64).description == "a tag has 65, and may have 64 at most")
-    #expect(try fixture.taskCount() == 10)
+      errors.map(\.description) == [
+        "a tag has 65 bytes, and may have 64 at most", "a task has 17 tags, and may have 16 at most",
+      ])
+    #expect(try fixture.taskCount() == 11)
   }
 
   @Test func `a kind or a payload that is too large is refused, and so is a kind without a name`() throws {
@@ -68,6 +79,14 @@ struct OptionTests {
       #expect(throws: TaskError.invalidValue(message)) { try fixture.enqueue("refused", change) }
     }
     check("a start after \(negative) is negative") { $0.start = .after(negative) }
+    for seconds in [Double.nan, .infinity, -.infinity] {
+      check("a start at \(seconds) seconds since 1970 is not a time") {
+        $0.start = .at(Date(timeIntervalSince1970: seconds))
+      }
+    }
+    check("the retries of a task: the factor nan is not at least 1") { $0.retry = .exponential(factor: .nan) }
+    check("the retries of a task: the factor inf is not at least 1") { $0.retry = .exponential(factor: .infinity) }
+    check("the retries of a task: the jitter nan is not from 0 to 1") { $0.retry = .exponential(jitter: .nan) }
     check("the time limit \(negative) is not positive") { $0.timeout = negative }
     check("the time limit \(Duration.zero) is not positive") { $0.timeout = .zero }
     check("a retention of \(negative) is negative") { $0.retention = .keep(negative) }
@@ -88,6 +107,69 @@ struct OptionTests {
     #expect(throws: TaskError.invalidValue("a start after \(negative) is negative")) {
       try fixture.write { tx in try tx.edit(id, start: .after(negative)) }
     }
+    #expect(throws: TaskError.invalidValue("a start at nan seconds since 1970 is not a time")) {
+      try fixture.write { tx in try tx.edit(id, start: .at(Date(timeIntervalSince1970: .nan))) }
+    }
+  }
+
+  @Test(arguments: [0, -1, Int.min]) func `a scheduler without workers is refused`(_ workers: Int) throws {
+    let message = "a scheduler has \(workers) workers; at least 1 is possible, or nil for the default"
+    #expect(throws: TaskError.invalidValue(message)) { try TaskFixture(workers: workers) }
+  }
+
+  @Test func `a handler is refused if its kind is empty or too large, or if an option can't be used`() throws {
+    let scheduler = try TaskFixture().scheduler
+    #expect(throws: TaskError.invalidValue("the kind of a payload is empty")) {
+      try scheduler.register(Unnamed.self) { _, _ in .done }
+    }
+    #expect(throws: TaskError.tooLarge(what: "the kind of a payload", size: 256, limit: 255)) {
+      try scheduler.register(LongName.self) { _, _ in .done }
+    }
+    func check(_ message: String, _ change: (inout HandlerOptions) -> Void) {
+      var options = HandlerOptions()
+      change(&options)
+      #expect(throws: TaskError.invalidValue(message)) {
+        try scheduler.register(Note.self, options: options) { _, _ in .done }
+      }
+    }
+    for lease in [Duration.zero, .seconds(-1)] {
+      check("the lease \(lease) is not positive") { $0.lease = lease }
+    }
+    let negative = Duration.seconds(-1)
+    check("the retries of a handler: a delay of \(negative) is negative") { $0.retry = .fixed(negative) }
+    check("the retries of a handler: the factor nan is not at least 1") { $0.retry = .exponential(factor: .nan) }
+    check("the retries of a handler: the jitter inf is not from 0 to 1") { $0.retry = .exponential(jitter: .infinity) }
+    // What was refused is not registered.
+    try scheduler.register(LongestName.self) { _, _ in .done }
+    try scheduler.register(Note.self) { _, _ in .done }
+  }
+
+  @Test func `an attempt fails that would park its task until a signal that is too large, or until too many`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let large = WakeSignal(Self.text(256))
+    try fixture.handle { note, _ in
+      .park(wakeOn: note.text == "large" ? ["fits", large] : Set((0..<1_001).map { WakeSignal("\($0)") }))
+    }
+    var options = HandlerOptions()
+    options.onError = { _, _ in .park(wakeOn: [large]) }
+    try fixture.scheduler.register(Other.self, options: options) { _, _ in throw Broken() }
+    let ids = [
+      try fixture.enqueue("large"), try fixture.enqueue("many"),
+      try fixture.write { tx in try tx.enqueue(Other()).id },
+    ]
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    let tasks = try ids.map { id in try #require(try fixture.read { tx in try tx.task(id) }) }
+    for task in tasks { #expect(task.progress.state == .retryWait && task.progress.failures == 1) }
+    #expect(
+      tasks.map(\.errors) == [
+        ["a signal has 256 bytes, and may have 255 at most"],
+        ["a task has 1001 signals that wake it, and may have 1000 at most"],
+        ["a signal has 256 bytes, and may have 255 at most: Broken()"],
+      ])
+    await fixture.scheduler.stop()
   }
 
   @Test func `a start in the far future waits until then, or until the end of the year 9999, and the past means now`()

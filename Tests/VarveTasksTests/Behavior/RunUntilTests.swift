@@ -181,6 +181,32 @@ import VarveTesting
     mayEnd.set()
   }
 
+  @Test func `a handler that requests another attempt at the deadline is interrupted, as one that throws is`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let ids = try ["usual", "later", "now", "throws"].map { try fixture.enqueue($0) }
+    let begun = Mutex(0)
+    let run = try Run(fixture, for: .seconds(20)) { note, _ in
+      begun.withLock { $0 += 1 }
+      await waitForCancellation()
+      switch note.text {
+      case "usual": return .retry()
+      case "later": return .retry(after: .seconds(60))
+      case "now": return .retry(after: .zero)
+      default: throw Broken()
+      }
+    }
+    await fixture.poll { begun.withLock { $0 } == 4 && fixture.clock.sleepCount == 1 }
+    run.reachDeadline()
+    try await run.wait()
+    for id in ids {
+      let task = try #require(try fixture.read { tx in try tx.task(id) })
+      #expect(task.progress.state == .ready && task.progress.attempt == 0 && task.progress.failures == 0)
+      #expect(task.errors == [])
+    }
+  }
+
   @Test func `a run returns before its deadline if no work is left until a later time`() async throws {
     let fixture = try TaskFixture()
     try fixture.enqueue("now")

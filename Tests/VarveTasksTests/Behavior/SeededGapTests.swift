@@ -111,6 +111,22 @@ import VarveTestSupport
     }
   }
 
+  @Test func `a handler is refused if another one of its kind would receive some of its tasks`() throws {
+    let pairs: [(QueueSelector, QueueSelector)] = [
+      (.all, .named("a")), (.all, .prefix("a")), (.named("a"), .named("a")), (.named("a-1"), .prefix("a-")),
+      (.prefix("a-"), .prefix("a-b-")),
+    ]
+    for (left, right) in pairs + pairs.map({ ($1, $0) }) {
+      let scheduler = try TaskFixture().scheduler
+      try scheduler.register(Note.self, on: left) { _, _ in .done }
+      #expect(throws: TaskError.overlappingHandlers(kind: "note", left, right)) {
+        try scheduler.register(Note.self, on: right) { _, _ in .done }
+      }
+      // A handler of another kind receives other tasks.
+      try scheduler.register(Other.self, on: right) { _, _ in .done }
+    }
+  }
+
   @Test func `a query for a queue finds no task of another queue, whatever they wait for, and cancels none`()
     async throws
   {

@@ -166,9 +166,15 @@ struct ExtensionList: Sendable {
   /// Returns the plan of the extensions that receive the changes of a collection.
   func plan(_ info: CollectionInfo) -> HookPlan { plans.plan(info, ordered) }
 
-  /// Returns whether an extension other than the database's own receives the changes of a collection.
-  func hasExternalListeners(_ collection: String) -> Bool {
-    ordered.contains { !RowIDMap.isMap($0.name) && $0.traits.scope.contains(collection) }
+  /// Returns whether an extension other than the database's own is notified of changes of a collection.
+  ///
+  /// An extension without events, as that of tasks, is notified of none.
+  func notifiesExternally(of collection: String) -> Bool {
+    ordered.contains { registered in
+      let traits = registered.traits
+      return !RowIDMap.isMap(registered.name) && !traits.configuration.events.isEmpty
+        && traits.scope.contains(collection)
+    }
   }
 
   /// The names of the maps from numbers to rows that the extensions use.
