@@ -30,6 +30,9 @@ struct Registration<Definition: DatabaseExtension> {
     try core.enter()
     defer { core.leave() }
     let registered = try traits.rowIDMap.map { try begin(withRowIDMap: $0) } ?? begin()
+    if let repairing = definition as? any DamageRepairing {
+      try ExtensionRepair(core: core, registered: registered).run(repairing)
+    }
     if try registered.record.state == .ready && registered.deadFamilies().isEmpty {
       progress?(BuildProgress(rowsDone: 0, rowsTotal: 0))
     } else if !registered.record.state.isFailed {
@@ -147,6 +150,9 @@ struct Registration<Definition: DatabaseExtension> {
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
       wasRestarted: isRestart, progressed: progress)
     if !isRecorded { return (registered, nil) }
+    if ExtensionRepair.isNeeded(definition, stored) {
+      try ExtensionRepair(core: core, registered: registered).begin(transaction)
+    }
     // Options of the storage may change without a rebuild, for example the size of memtables.
     for (family, part) in zip(registered.families, traits.parts) {
       if let family { try core.backend.setOptions(part.storageOptions, of: family) }
