@@ -31,9 +31,16 @@ extension TaskRepair {
     if let position = try? TaskPosition(value, at: TaskKeys.claimPositionOffset),
       try parts.live.get(position.key(of: id)) != nil
     {
+      claimed.insert(id)
       return
     }
     try delete(key, parts.live)
+  }
+
+  /// Removes the progress of a handler that does not run.
+  mutating func repairProgress(_ key: [UInt8], _ parts: TaskParts) throws {
+    if claimed.contains(try TaskKeys.id(of: key, at: 1)) { return }
+    try delete(key, parts.config)
   }
 
   /// Removes the row of a signal if the task has moved.
@@ -44,12 +51,18 @@ extension TaskRepair {
     try delete(key, parts.live)
   }
 
-  /// Removes a checkpoint of a task that does not exist, or has a later checkpoint.
+  /// Removes a checkpoint that no attempt can read: its task does not exist, or has a later one, or has lost the claim
+  /// of the attempt that made it.
   mutating func repairStep(_ key: [UInt8], _ parts: TaskParts) throws {
     let id = try TaskKeys.id(of: key, at: 1)
     note(id)
     let last = try parts.live.first(in: StorageRange(prefix: TaskKeys.step(id)), isReverse: true)
-    if try Self.state(of: id, parts) != nil, last?.key == key { return }
+    if last?.key == key, try Self.state(of: id, parts) != nil {
+      if claimed.contains(id) { return }
+      var reader = ByteReader(key, at: 9)
+      let number: UInt32 = try reader.number()
+      if try parts.record(id)?.step == number { return }
+    }
     try delete(key, parts.live)
   }
 

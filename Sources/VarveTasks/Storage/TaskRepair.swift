@@ -25,7 +25,7 @@ package import Varve
 /// and the next start of a scheduler applies it to the children, as after a crash.
 ///
 /// Each call of `step` is a transaction that reads at most 512 rows, or about 1 MiB of them. In memory it holds a
-/// number for each queue and state, and nothing for each task.
+/// number for each queue and state, and the ids of the tasks that were running.
 package struct TaskRepair: Sendable {
   /// The treatment of the rows with a prefix.
   enum Work: Sendable {
@@ -64,6 +64,8 @@ package struct TaskRepair: Sendable {
   var names: [UInt32: QueueName] = [:]
   /// The numbers of queues that tasks have.
   var queues: Set<UInt32> = []
+  /// The tasks that have a claim, which are as many as workers ran when the database was closed.
+  var claimed: Set<TaskID> = []
   var largestQueue: UInt32 = 0
   var largestID: UInt64 = 0
   var largestStart: Int64 = 0
@@ -172,7 +174,7 @@ package struct TaskRepair: Sendable {
     case .cancel: try removeIfGone(key, try TaskKeys.id(of: key, at: 1), parts.live, parts)
     case .signal: try repairSignal(key, parts)
     case .step: try repairStep(key, parts)
-    case .progress: try removeIfGone(key, try TaskKeys.id(of: key, at: 1), parts.config, parts)
+    case .progress: try repairProgress(key, parts)
     case .unique: try repairUnique(key, value, parts)
     case .pending: try repairPending(key, value, parts)
     case .child: try repairChild(key, parts)
