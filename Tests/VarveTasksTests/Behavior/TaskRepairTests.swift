@@ -98,7 +98,7 @@ struct TaskRepairTests {
     try await fixture.close()
   }
 
-  @Test func `6 tasks of a queue whose name is lost are in a recovered queue, and new queues and tasks get new numbers`()
+  @Test func `6 tasks of a queue whose name is lost are in a recovered queue, and no number is assigned again`()
     async throws
   {
     var fixture = try open()
@@ -114,7 +114,8 @@ struct TaskRepairTests {
     #expect(try fixture.read { tx in try tx.task(id)?.queue } == QueueName("recovered-\(number)"))
     let new = try fixture.enqueue("new") { $0.queue = "images" }
     #expect(new > id)
-    #expect(try #require(try fixture.read { tx in try tx.tasks.queue("images")?.number }) > number)
+    let newNumber = try #require(try fixture.read { tx in try tx.tasks.queue("images")?.number })
+    #expect(newNumber > number)
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take().sorted() == ["new", "task"])
@@ -135,7 +136,8 @@ struct TaskRepairTests {
     }
     fixture = try await reopen(fixture)
     #expect(try fixture.read { tx in try tx.tasks(.all).map(\.progress.state) } == [.ready])
-    #expect(try fixture.count(.parked) == 0 && fixture.count(.ready) == 1)
+    #expect(try fixture.count(.parked) == 0)
+    #expect(try fixture.count(.ready) == 1)
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["moved"])
@@ -145,7 +147,7 @@ struct TaskRepairTests {
 
   @Test func `6 a repair of tasks without damage changes no row`() async throws {
     var fixture = try open()
-    _ = try await Self.fill(&fixture, open)
+    fixture = try await fill(fixture)
     let before = try Self.rows(fixture)
     fixture = try await reopen(fixture)
     let after = try Self.rows(fixture)
@@ -172,7 +174,7 @@ struct TaskRepairTests {
 
   private func loseRows(_ seed: UInt64) async throws {
     var fixture = try open()
-    _ = try await Self.fill(&fixture, open)
+    fixture = try await fill(fixture)
     let rate = 2 + Int(seed % 8)
     try await fixture.database.commitAside { parts in
       let parts = try TaskParts(parts)
@@ -201,7 +203,7 @@ struct TaskRepairTests {
         try tx.retryNow(.all)
         for task in try tx.tasks(.state(.dead, .cancelled)) where !task.payload.isEmpty {
           guard let text = try? JSONDecoder().decode(Note.self, from: Data(task.payload)).text else { continue }
-          if text.hasPrefix("dead") { try tx.delete(.id(task.id)) } else { try tx.revive(.id(task.id)) }
+          if text.hasPrefix("dead") { try tx.delete(.id(task.id)) } else { _ = try? tx.revive(.id(task.id)) }
         }
       }
       fixture.clock.advance(by: .seconds(86_400))
@@ -217,8 +219,9 @@ struct TaskRepairTests {
 
   // MARK: - Content
 
-  /// Adds tasks in all states. The scheduler of the fixture is stopped at the end, and another one is not started.
-  private static func fill(_ fixture: inout TaskFixture, _ open: () throws -> TaskFixture) async throws -> [TaskID] {
+  /// Adds tasks in all states. Returns the fixture that has the database open at the end, whose scheduler was not
+  /// started.
+  private func fill(_ fixture: TaskFixture) async throws -> TaskFixture {
     // Tasks that have ended.
     for number in 0..<6 {
       try fixture.enqueue("done \(number)") {
@@ -229,7 +232,7 @@ struct TaskRepairTests {
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     try await fixture.close()
-    fixture = try open()
+    let fixture = try open()
     let dead = try fixture.read { tx in try tx.tasks(.state(.dead)).map(\.id) }
     var ids: [TaskID] = []
     for number in 0..<8 {
@@ -243,12 +246,11 @@ struct TaskRepairTests {
           $0.queue = "unique"
         })
       let parents = [ids[5 * number], ids[5 * number + 2]]
-      ids.append(try fixture.enqueue("child \(number)") { $0.dependsOn = parents })
+      let child = try fixture.enqueue("child \(number)") { $0.dependsOn = parents }
       try fixture.enqueue("grandchild \(number)") {
-        $0.dependsOn = [ids[ids.count - 1]]
+        $0.dependsOn = [child]
         $0.onParentFailure = number % 2 == 0 ? .cancel : .runAnyway
       }
-      ids.removeLast()
       try fixture.write { tx in
         try tx.enqueueGroup(Note("group \(number)"), TaskOptions(queue: "groups")) { group in
           for member in 0..<3 {
@@ -270,11 +272,11 @@ struct TaskRepairTests {
       let parts = try TaskParts(parts)
       for id in running {
         try parts.live.put(TaskKeys.step(id, 1), [1])
-        try parts.config.put(ConfigKeys.progress(id), HandlerProgress(0.5).bytes)
+        try parts.config.put(ConfigKeys.progress(id), HandlerProgress(0.5, nil).bytes)
       }
       try parts.live.put(TaskKeys.cancel(running[1]), [])
     }
-    return ids
+    return fixture
   }
 
   /// Returns all rows of the parts that a repair changes.
@@ -306,7 +308,7 @@ struct TaskRepairTests {
           #expect(try tx.taskCount(in: queue, state) == expected[queue]?[state] ?? 0, comment)
         }
       }
-      #expect(Set(expected.keys).isSubset(of: try tx.taskQueues()), comment)
+      #expect(try Set(expected.keys).isSubset(of: tx.taskQueues()), comment)
     }
   }
 
@@ -323,22 +325,22 @@ struct TaskRepairTests {
         while let (key, value) = try cursor.next() { try body(key, value) }
       }
       try each(parts.live, TaskKeys.byID) { key, _ in
-        #expect(open.contains(try TaskKeys.id(of: key, at: 1)), comment)
+        #expect(try open.contains(TaskKeys.id(of: key, at: 1)), comment)
       }
       try each(parts.live, TaskKeys.claim) { key, _ in
-        #expect(open.contains(try TaskKeys.id(of: key, at: 5)), comment)
+        #expect(try open.contains(TaskKeys.id(of: key, at: 5)), comment)
       }
       try each(parts.live, TaskKeys.signal) { key, _ in
-        #expect(open.contains(try TaskKeys.id(of: key, at: 9)), comment)
+        #expect(try open.contains(TaskKeys.id(of: key, at: 9)), comment)
       }
       for tag in [TaskKeys.cancel, TaskKeys.step] {
-        try each(parts.live, tag) { key, _ in #expect(open.contains(try TaskKeys.id(of: key, at: 1)), comment) }
+        try each(parts.live, tag) { key, _ in #expect(try open.contains(TaskKeys.id(of: key, at: 1)), comment) }
       }
       try each(parts.config, ConfigKeys.progress) { key, _ in
-        #expect(open.contains(try TaskKeys.id(of: key, at: 1)), comment)
+        #expect(try open.contains(TaskKeys.id(of: key, at: 1)), comment)
       }
       try each(parts.config, ConfigKeys.unique) { _, value in
-        #expect(open.contains(try ConfigKeys.unique(value).id), comment)
+        #expect(try open.contains(ConfigKeys.unique(value).id), comment)
       }
       try each(parts.live, TaskKeys.children) { key, _ in
         let (parent, child) = (try TaskKeys.id(of: key, at: 1), try TaskKeys.id(of: key, at: 9))
