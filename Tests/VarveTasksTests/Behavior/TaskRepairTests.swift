@@ -145,6 +145,27 @@ struct TaskRepairTests {
     try await fixture.close()
   }
 
+  @Test func `6 a repair gives all tasks their rows by id again, also if they are more than one step reads`() async throws
+  {
+    var fixture = try open()
+    let count = 2 * TaskRepair.chunkMaximum + 100
+    try fixture.write { tx in
+      for number in 0..<count { try tx.enqueue(Note("\(number)")) }
+    }
+    try await fixture.database.commitAside { parts in
+      let live = try TaskParts(parts).live
+      var keys: [[UInt8]] = []
+      var cursor = try live.cursor(StorageRange(prefix: [TaskKeys.byID]), keysOnly: true)
+      while let (key, _) = try cursor.next() { keys.append(key) }
+      for key in keys { try live.delete(key) }
+    }
+    fixture = try await reopen(fixture)
+    #expect(try fixture.count(.ready) == count)
+    #expect(try fixture.write { tx in try tx.delete(.all) } == count)
+    #expect(try fixture.rowCount() == 0)
+    try await fixture.close()
+  }
+
   @Test func `6 a repair of tasks without damage changes no row`() async throws {
     var fixture = try open()
     fixture = try await fill(fixture)
