@@ -13,7 +13,7 @@ package import Varve
 /// | 3 | names, tokens, events | the numbers of queues and tasks are noted |
 /// | 4 | tasks in line, timed, parked, blocked | as step 1, with the rows of their signals |
 /// | 5 | rows by id | those without a row are removed: the task is lost |
-/// | 6 | claims, cancellations, signals, checkpoints, progress, unique keys | those of tasks that do not exist are removed |
+/// | 6 | claims, cancellations, signals, checkpoints, progress, unique keys | those of lost tasks are removed |
 /// | 7 | children and parents | both rows of a pair exist, or none; the ends of parents that do not exist are pending |
 /// | 8 | tasks again | they get their unique keys back, and the members of a group the rows that the group waits for |
 /// | 9 | blocked tasks | those that wait for no task run |
@@ -147,7 +147,10 @@ package struct TaskRepair: Sendable {
       size += key.count + value.count
       // An earlier row of the chunk may have removed this one.
       if try count == 1 || part.get(key) != nil {
-        do { try apply(work, key, value, parts, tx) } catch is DamagedTask { found.unreadable += 1 }
+        do { try apply(work, key, value, parts, tx) } catch is DamagedTask {
+          // Later stages read the rows of tasks once more.
+          if work != .member, work != .blocked, work != .count, work != .countEnded { found.unreadable += 1 }
+        }
       }
       if count >= Self.chunkMaximum || size >= Self.chunkSize {
         from = key + [0]

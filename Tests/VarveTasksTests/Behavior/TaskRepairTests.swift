@@ -145,8 +145,7 @@ struct TaskRepairTests {
     try await fixture.close()
   }
 
-  @Test func `6 a repair gives all tasks their rows by id again, also if they are more than one step reads`() async throws
-  {
+  @Test func `6 a repair gives more tasks than one step reads their rows by id again`() async throws {
     var fixture = try open()
     let count = 2 * TaskRepair.chunkMaximum + 100
     try fixture.write { tx in
