@@ -117,8 +117,8 @@ package struct TaskRepair: Sendable {
     return plan
   }()
 
-  /// Returns the part that has the rows of a stage. Nothing is checked at the commit, because nobody else changes tasks
-  /// before the extension is registered.
+  /// Returns the part that has the rows of a stage. Nothing is checked at the commit, because no other caller changes
+  /// tasks before the extension is registered.
   private static func part(_ work: Work, _ parts: TaskParts) -> Part {
     switch work {
     case .endedRow, .endedID, .needed, .countEnded: parts.ended

@@ -30,9 +30,6 @@ struct Registration<Definition: DatabaseExtension> {
     try core.enter()
     defer { core.leave() }
     let registered = try traits.rowIDMap.map { try begin(withRowIDMap: $0) } ?? begin()
-    if let repairing = definition as? any DamageRepairing {
-      try ExtensionRepair(core: core, registered: registered).run(repairing)
-    }
     if try registered.record.state == .ready && registered.deadFamilies().isEmpty {
       progress?(BuildProgress(rowsDone: 0, rowsTotal: 0))
     } else if !registered.record.state.isFailed {
@@ -40,6 +37,9 @@ struct Registration<Definition: DatabaseExtension> {
     }
     if let shadow = core.extensions.list.shadow(name), !shadow.record.state.isFailed {
       ExtensionBuild(core, shadow).start()
+    }
+    if let repairing = definition as? any DamageRepairing {
+      try ExtensionRepair(core: core, registered: registered).run(repairing)
     }
     return ExtensionHandle(name: name, definition: definition)
   }
