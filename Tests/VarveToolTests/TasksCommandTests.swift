@@ -230,6 +230,18 @@ struct TasksCommandTests {
     try repaired.close()
   }
 
+  @Test func `a scheduler opens a database that a program without tasks has changed, and waits for its extension`()
+    throws
+  {
+    let plain = try Database.open(at: database) {}
+    try plain.write { tx in try tx.set("text", key: 1, in: "notes") }
+    try plain.close()
+    let open = try Database.open(at: database) {}
+    _ = try TaskScheduler(open)
+    #expect(try open.read { tx in try tx.tasks(.all).count } == 3)
+    try open.close()
+  }
+
   /// Makes a database with many tasks, and damages the first block of the table with their rows, which has rows by id.
   private func makeDamaged() throws -> (path: String, count: Int) {
     let (path, count) = (directory.path + "/damaged", 600)
