@@ -221,13 +221,100 @@ struct TasksCommandTests {
     #expect(try lines("release", copy, "--json") == ["{\"released\":false}"])
   }
 
-  @Test func `a scheduler opens a database that was repaired, and waits until its extension is built`() throws {
+  @Test func `a scheduler opens a database that was repaired, and finds its tasks`() throws {
     try Data("damaged".utf8).write(to: URL(fileURLWithPath: database + "/CURRENT"))
     #expect(try Tool.run(["repair", database]).status <= 1)
     let repaired = try Database.open(at: database) {}
     _ = try TaskScheduler(repaired)
     #expect(try repaired.read { tx in try tx.tasks(.all).count } == 3)
     try repaired.close()
+  }
+
+  @Test func `a scheduler opens a database that a program without tasks has changed, and waits for its extension`()
+    throws
+  {
+    let plain = try Database.open(at: database) {}
+    try plain.write { tx in try tx.set("text", key: 1, in: "notes") }
+    try plain.close()
+    let open = try Database.open(at: database) {}
+    _ = try TaskScheduler(open)
+    #expect(try open.read { tx in try tx.tasks(.all).count } == 3)
+    try open.close()
+  }
+
+  /// Makes a database with many tasks, and damages the first block of the table with their rows, which has rows by id.
+  private func makeDamaged() throws -> (path: String, count: Int) {
+    let (path, count) = (directory.path + "/damaged", 600)
+    let open = try Database.open(at: path) { TaskStorage.handle }
+    try open.write { tx in
+      for number in 0..<count {
+        try tx.enqueue(
+          Mail(to: String(repeating: "\(number) ", count: 40)),
+          Self.options("in") { if number % 2 == 0 { $0.start = .parked() } })
+      }
+    }
+    try open.close()
+    try Tool.good(["compact", path])
+    let tables = try FileManager.default.contentsOfDirectory(atPath: path).filter { $0.hasSuffix(".sst") }
+    let sized = try tables.map { name in
+      (size: try Data(contentsOf: URL(fileURLWithPath: path + "/" + name)).count, name: name)
+    }
+    let table = try #require(sized.max { $0.size < $1.size })
+    let file = URL(fileURLWithPath: path + "/" + table.name)
+    var bytes = try Data(contentsOf: file)
+    for offset in 20..<40 { bytes[offset] ^= 0x5A }
+    try bytes.write(to: file)
+    return (path, count)
+  }
+
+  /// Expects each task that a query finds to be found by its id and to be counted.
+  private static func expectConsistent(_ tx: ReadTransaction) throws {
+    let all = try tx.tasks(.all)
+    for task in all { #expect(try tx.task(task.id) == task) }
+    for state in TaskState.allCases {
+      #expect(try tx.taskCount(in: "in", state) == all.count { $0.progress.state == state }, "\(state)")
+    }
+  }
+
+  @Test func `6 tasks of a repaired database are found by their ids, and can be listed, woken and deleted`() throws {
+    let (path, count) = try makeDamaged()
+    let broken = try Database.open(at: path) { TaskStorage.handle }
+    #expect(throws: DatabaseError.self) {
+      for id in 1...count { _ = try broken.read { tx in try tx.task(TaskID(rawValue: UInt64(id))) } }
+    }
+    try broken.close()
+    let repaired = try Tool.run(["repair", path])
+    #expect(repaired.status == 1 && repaired.output.contains("lost: "), "\(repaired)")
+    #expect(try lines("list", path, "--count") == ["\(count)"])
+    let open = try Database.open(at: path) { TaskStorage.handle }
+    try open.read { tx in try Self.expectConsistent(tx) }
+    #expect(try open.write { tx in try tx.retryNow(.state(.parked)) } == count / 2)
+    #expect(try open.write { tx in try tx.delete(.all) } == count)
+    try open.close()
+  }
+
+  @Test
+  func `6 the tool says what to do with tasks of a database whose blocks were given up, and a change corrects them`()
+    throws
+  {
+    let (path, count) = try makeDamaged()
+    #expect(try Database.giveUpDamagedBlocks(at: path).staleExtensions == ["tasks"])
+    let refused = try Tool.run(["tasks", "queues", path])
+    #expect(
+      refused.status == 3 && refused.errors.contains("open it once with the program that runs them"), "\(refused)")
+    #expect(try lines("pause", path, "in") == ["paused"])
+    #expect(try lines("list", path, "--count") == ["\(count)"])
+    let open = try Database.open(at: path) { TaskStorage.handle }
+    try open.read { tx in try Self.expectConsistent(tx) }
+    try open.close()
+  }
+
+  @Test func `13 a missing database is an error that names its path, and no option of the engine`() throws {
+    let path = directory.path + "/none"
+    for command in [["tasks", "list", path], ["tasks", "pause", path, "in"], ["get", path, "key"]] {
+      let result = try Tool.run(command)
+      #expect(result.status == 3 && result.errors == "varve: no database exists at \"\(path)\"\n", "\(result)")
+    }
   }
 
   @Test func `a serial queue whose first task is dead is listed as blocked by it`() async throws {

@@ -109,6 +109,11 @@ struct ErrorRow: Encodable {
   let error: Detail
 
   init(_ error: EngineError) {
+    // The engine's message names an option of the engine, which is none of the tool's.
+    if error.code == .notFound, error.message.hasPrefix("no database exists here"), let path = error.file {
+      self.error = Detail(code: error.code.description, message: "no database exists at \"\(path)\"")
+      return
+    }
     var message = error.message
     if let cause = error.cause { message += "; because \(cause)" }
     self.error = Detail(code: error.code.description, message: message, file: error.file, offset: error.offset)

@@ -72,6 +72,21 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "extension": "\(name)"])
   }
 
+  /// What an extension keeps was made consistent after damaged blocks were given up.
+  static func repairedExtension(path: String, name: String, _ findings: [String: Int]) {
+    let text = findings.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }.joined(separator: ", ")
+    logger.notice(
+      "an extension was made consistent after a repair of the database",
+      metadata: ["database": "\(path)", "extension": "\(name)", "found": "\(text)"])
+  }
+
+  /// What an extension keeps could not be made consistent, because a block can't be read.
+  static func unrepairedExtension(_ error: any Error, path: String, name: String) {
+    logger.error(
+      "an extension could not be made consistent after a repair of the database; the next open tries it again",
+      metadata: ["database": "\(path)", "extension": "\(name)", "error": "\(error)"])
+  }
+
   /// A collection whose changes an extension receives has no definition.
   static func undefinedType(path: String, collection: String) {
     logger.notice(

@@ -19,18 +19,16 @@ extension Database {
   /// The database must not be open, and is consistent when this returns:
   ///
   /// - Extensions with a part in a damaged table are built again when they are registered; if rows may be lost, all
-  ///   are.
+  ///   are. Tasks can't be built again: what is left of them is made consistent instead.
   /// - Rows of the lost blocks are missing, or have an older value again, because the lost entries no longer hide those
   ///   that they replaced. Rows are counted again, and metadata without a row is removed.
   /// - Numbers that the catalog has lost are not assigned again. A collection whose record is lost is unknown until it
   ///   is defined; it is then a new collection, and its old rows remain in the storage.
   /// - The feed begins again if it or rows are affected: a subscription that resumes receives a gap.
-  /// - The feed begins again where it or rows are concerned: a subscription that resumes receives a gap.
+  ///
   /// After a crash during the call, the next open or the next call completes the repair. Throws as `open` does, and
   /// `.notReadableNow` if a file cannot be read at present: nothing counts as damaged then.
-  /// and `.notReadableNow` where a file can't be read now: nothing counts as damaged then.
   /// Complexity: reads every table once, and every row once if the rows, their counts or the catalog are affected.
-  /// Complexity: reads every table once, and every row once where the rows, their counts or the catalog are concerned.
   @discardableResult
   public static func giveUpDamagedBlocks(
     at path: String, options: DatabaseOptions = DatabaseOptions()

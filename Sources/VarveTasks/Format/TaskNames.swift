@@ -34,7 +34,8 @@ struct TaskNames: Sendable {
   private(set) var queues: [QueueName: Queue] = [:]
 
   static let next: [UInt8] = [0x6E]
-  static func key(_ name: QueueName) -> [UInt8] { [0x4E] + Array(name.text.utf8) }
+  static let prefix: [UInt8] = [0x4E]
+  static func key(_ name: QueueName) -> [UInt8] { prefix + Array(name.text.utf8) }
 
   static func value(_ queue: Queue) -> [UInt8] {
     var value: [UInt8] = []
@@ -52,7 +53,7 @@ struct TaskNames: Sendable {
   /// Reads the queues of a part. Queues that others make beside the transaction cause no conflict: the number of a
   /// queue never changes.
   init(_ config: Part) throws {
-    var cursor = try config.unchecked.cursor(StorageRange(prefix: [0x4E]))
+    var cursor = try config.unchecked.cursor(StorageRange(prefix: Self.prefix))
     while let (key, value) = try cursor.next() {
       guard let text = String(validating: key.dropFirst(), as: UTF8.self) else {
         throw DamagedTask(what: "the name of a queue is not UTF-8", bytes: key)
@@ -72,9 +73,10 @@ enum TaskNumbers {
 
 /// Keys and values of `config` that are not those of queues.
 enum ConfigKeys {
+  static let unique: UInt8 = 0x55
   /// Returns the key of a unique key. A unique key that is taken until a time also has an `expiry` entry.
   static func unique(_ kind: String, _ key: [UInt8]) -> [UInt8] {
-    var bytes: [UInt8] = [0x55]
+    var bytes: [UInt8] = [unique]
     // A query may name a kind that is too long for any task.
     bytes.append(number: UInt16(truncatingIfNeeded: kind.utf8.count))
     bytes.append(contentsOf: kind.utf8)
@@ -104,7 +106,7 @@ enum ConfigKeys {
   }
 
   /// Returns the key of a unique key, given the key of its expiry.
-  static func unique(ofExpiry key: [UInt8]) -> [UInt8] { [0x55] + key.dropFirst(9) }
+  static func unique(ofExpiry key: [UInt8]) -> [UInt8] { [unique] + key.dropFirst(9) }
 
   static let pending: UInt8 = 0x46
   static func pending(_ id: TaskID) -> [UInt8] {
@@ -145,8 +147,9 @@ enum ConfigKeys {
     return bytes
   }
 
+  static let progress: UInt8 = 0x50
   static func progress(_ id: TaskID) -> [UInt8] {
-    var bytes: [UInt8] = [0x50]
+    var bytes: [UInt8] = [progress]
     bytes.append(number: id.rawValue)
     return bytes
   }
@@ -224,8 +227,9 @@ struct TaskCounts {
   /// The states that are counted for a group, where `ready` means that a task was enqueued.
   static let groupStates: [TaskState] = [.ready, .done, .dead, .cancelled]
 
+  static let group: UInt8 = 0x47
   static func key(group: TaskID, _ state: TaskState) -> [UInt8] {
-    var key: [UInt8] = [0x47]
+    var key: [UInt8] = [Self.group]
     key.append(number: group.rawValue)
     key.append(state.rawValue)
     return key

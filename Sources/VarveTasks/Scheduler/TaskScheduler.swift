@@ -138,7 +138,7 @@ public final class TaskScheduler: Sendable {
     do {
       dispatcher = try database.read { tx in try tx.tasks.dispatcher }
     } catch let error as DatabaseError where error.code == .notReady {
-      // The extension is new to the database, or the database was repaired: its build takes no longer than a commit.
+      // A program without tasks has changed the database: the build of the extension takes no longer than a commit.
       try database.ready(TaskStorage.handle)
       dispatcher = try database.read { tx in try tx.tasks.dispatcher }
     }

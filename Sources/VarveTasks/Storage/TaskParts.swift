@@ -117,8 +117,9 @@ enum EndedKeys {
     return StorageRange(lower: [history], upper: upper)
   }
 
+  static let byIDPrefix: [UInt8] = [0x49]
   static func byID(_ id: TaskID) -> [UInt8] {
-    var key: [UInt8] = [0x49]
+    var key = byIDPrefix
     key.append(number: id.rawValue)
     return key
   }

@@ -11,7 +11,8 @@ struct RepairCommand: ParsableCommand {
       The command changes the database itself and removes nothing: files that are replaced or can't be read are moved \
       into the directory "lost" of the database. It prints which tables are kept and exactly what is lost: the file, \
       the bytes, and the last readable key before and the first one after them. If something is lost or in doubt, the \
-      exit status is 1. Copy the directory first, if there is room: salvage reads more of a damaged copy than of a \
+      exit status is 1. The counts, the extensions and the tasks of an object database are made consistent with what \
+      is left. Copy the directory first, if there is room: salvage reads more of a damaged copy than of a \
       repaired one.
 
       Example: varve repair /data/example.varve
@@ -23,8 +24,17 @@ struct RepairCommand: ParsableCommand {
 
   func run() throws {
     let report = try Engine.repair(at: database.path)
-    // Without this, lost rows would still be part of counts and extensions.
-    if !report.losses.isEmpty { try Database.repairDamage(after: report.losses.map(\.family), at: database.path) }
+    // Without this, lost rows would still be part of counts, extensions and tasks.
+    var failure: (any Error)?
+    if !report.losses.isEmpty {
+      do {
+        try Database.repairDamage(after: report.losses.map(\.family), at: database.path)
+        if try Self.holdsObjects(database.path) { try TaskReading.makeConsistent(at: database.path) }
+      } catch {
+        // The report of what the engine has lost is printed first.
+        failure = error
+      }
+    }
     let sink = try ByteSink.standardOutput()
     if output.json {
       try sink.writeJSON(Summary(report))
@@ -44,7 +54,19 @@ struct RepairCommand: ParsableCommand {
           : "nothing to repair")
     }
     try sink.finish()
+    if let failure { throw failure }
     guard report.isComplete else { throw ExitStatus.answerIsNo.asError }
+  }
+
+  /// Returns whether a database has the families of an object database.
+  private static func holdsObjects(_ path: String) throws -> Bool {
+    var options = EngineOptions()
+    options.readOnly = true
+    options.createIfMissing = false
+    let engine = try Engine.open(at: path, options: options)
+    let found = engine.families.contains { $0.name == "catalog" }
+    try engine.close()
+    return found
   }
 
   private struct Summary: Encodable {

@@ -35,18 +35,45 @@ struct TaskReading {
     var options = DatabaseOptions()
     options.createsIfMissing = false
     options.isReadOnly = true
-    let plain = try Database.open(at: path, options: options)
-    let hasTasks = plain.knownExtensions.contains(TaskStorage.handle.name)
-    try plain.close()
-    guard hasTasks else { throw ToolError(.answerIsNo, "the database \"\(path)\" has no tasks") }
+    guard try Self.knowsTasks(path) else { throw ToolError(.answerIsNo, "the database \"\(path)\" has no tasks") }
     let database = try Database.open(at: path, options: options) { TaskStorage.handle }
     let result: Result
     do { result = try body(database) } catch {
       try? database.close()
-      throw error
+      throw Self.explained(error, path)
     }
     try database.close()
     return result
+  }
+
+  /// Returns the error to report. If the tasks were not corrected since a repair of the database, or since a program
+  /// that does not know them has changed it, the error says what to do.
+  private static func explained(_ error: any Error, _ path: String) -> any Error {
+    guard let found = error as? DatabaseError, found.code == .definitionDiffers,
+      found.message.contains("is stale on disk")
+    else { return error }
+    return ToolError(
+      .cannotOpen,
+      "the tasks of \"\(path)\" can't be read: the database was repaired, or changed by a program that does not know "
+        + "them; open it once with the program that runs them, or change a task with this tool, which corrects them")
+  }
+
+  /// Makes the tasks of a database consistent after a repair, if it has tasks. Opening it for writing does that.
+  static func makeConsistent(at path: String) throws {
+    guard try knowsTasks(path) else { return }
+    var options = DatabaseOptions()
+    options.createsIfMissing = false
+    try Database.open(at: path, options: options) { TaskStorage.handle }.close()
+  }
+
+  private static func knowsTasks(_ path: String) throws -> Bool {
+    var options = DatabaseOptions()
+    options.createsIfMissing = false
+    options.isReadOnly = true
+    let plain = try Database.open(at: path, options: options)
+    let knowsTasks = plain.knownExtensions.contains(TaskStorage.handle.name)
+    try plain.close()
+    return knowsTasks
   }
 }
 

@@ -38,6 +38,9 @@ struct Registration<Definition: DatabaseExtension> {
     if let shadow = core.extensions.list.shadow(name), !shadow.record.state.isFailed {
       ExtensionBuild(core, shadow).start()
     }
+    if let repairing = definition as? any DamageRepairing {
+      try ExtensionRepair(core: core, registered: registered).run(repairing)
+    }
     return ExtensionHandle(name: name, definition: definition)
   }
 
@@ -137,6 +140,9 @@ struct Registration<Definition: DatabaseExtension> {
     record.generation = known?.generation ?? 0
     let kept = known.flatMap { canContinue($0, tag, list) ? $0 : nil }
     let isRestart = !begin(&record, with: kept, known: known) && isRecorded
+    // An extension that is repaired instead of built is ready at once, unless old families have to be dropped first.
+    let isRepaired = ExtensionRepair.isNeeded(definition, stored)
+    if isRepaired, let stored, isSame(stored.alone, tag) { record.state = .ready }
     // In a database without rows there is nothing to build, and the extension can be used at once.
     if known == nil, isRecorded, try transaction.count() == 0 {
       while record.frontier != nil { record.advance(to: nil) }
@@ -147,6 +153,7 @@ struct Registration<Definition: DatabaseExtension> {
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
       wasRestarted: isRestart, progressed: progress)
     if !isRecorded { return (registered, nil) }
+    if isRepaired { try ExtensionRepair(core: core, registered: registered).begin(transaction) }
     // Options of the storage may change without a rebuild, for example the size of memtables.
     for (family, part) in zip(registered.families, traits.parts) {
       if let family { try core.backend.setOptions(part.storageOptions, of: family) }
