@@ -289,13 +289,48 @@ extension TaskDispatcher {
     host?.wake()
   }
 
+  /// Ends an attempt in memory alone, because its end can't be written. Its task does not run until the next start.
+  func leave(_ settlement: TaskSettlement, _ timers: [TaskTimers.Entry]) {
+    let run = settlement.run
+    let isDone = if case .outcome(.done) = settlement.end { true } else { false }
+    let host = state.withLock { state -> Host? in
+      guard state.isOfHost(run) else { return nil }
+      state.left[run.id] = isDone
+      var entry: LineEntry?
+      if run.rules.isSerial, !isDone {
+        // The head is reported as one that blocks its queue.
+        entry = LineEntry(run.stored, run.stored.bytes)
+        entry?.state = .parked
+      }
+      state.end(run, entry)
+      for timer in timers { state.timers.insert(timer) }
+      return state.wakingHost() ?? (state.running.isEmpty ? state.beginPumping() : nil)
+    }
+    host?.wake()
+  }
+
+  /// Lets a task not run until the next start, because its last attempt could not be recovered.
+  func leave(_ id: TaskID) { state.withLock { $0.left[id] = false } }
+
+  /// Notes that a part of the work that was taken is about to be committed.
+  func beginCommit(_ start: UInt32) {
+    state.withLock { state in
+      guard state.isOfHost(start) else { return }
+      state.isCommitting = true
+      state.removedMeanwhile = []
+    }
+  }
+
   /// Puts the tasks of claims that were not committed back into their lines, and takes back the settlements.
-  func undo(_ claims: [TaskRun], _ settlements: [TaskSettlement]) {
+  ///
+  /// With `isLeaving`, the tasks do not run until the next start.
+  func undo(_ claims: [TaskRun], _ settlements: [TaskSettlement], isLeaving: Bool = false) {
     state.withLock { state in
       for run in claims where state.isOfHost(run) {
         // A transaction may have cancelled the attempt, which will not end.
         if run.state.withLock({ $0.isCancelling }) { state.requests.append(TaskRequest(.cancelMissed, [run.id])) }
         state.running[run.id] = nil
+        if isLeaving { state.left[run.id] = false }
         state.busyCount -= 1
         if run.stored.progress.crashes > 0 { state.hasSuspect = false }
         if state.busyCount == 0 { state.returnPostponed() }

@@ -97,9 +97,20 @@ extension TaskScheduler {
 
   func startSchedules() async throws {
     for name in state.withLock({ $0.schedules.keys.sorted() }) {
-      try await store(name)
-      wait(for: name)
+      do {
+        try await store(name)
+        wait(for: name)
+      } catch where TaskDamage.isLasting(error) {
+        TaskLog.unreadable(logger, "schedule \(name)", error)
+      }
     }
+  }
+
+  /// Leaves out the slots of a schedule that have passed, because their tasks can't be written.
+  func skipSlots(of name: String) {
+    guard let schedule = state.withLock({ $0.schedules[name] }) else { return }
+    set(max(schedule.lastSlot, WallTime.milliseconds(clock.wallNow)), asLastOf: schedule)
+    wait(for: name)
   }
 
   /// Stores a schedule as the program has registered it, and sets its last slot to the one on disk.
