@@ -330,7 +330,6 @@ extension TaskDispatcher {
         // A transaction may have cancelled the attempt, which will not end.
         if run.state.withLock({ $0.isCancelling }) { state.requests.append(TaskRequest(.cancelMissed, [run.id])) }
         state.running[run.id] = nil
-        if isLeaving { state.left[run.id] = false }
         state.busyCount -= 1
         if run.stored.progress.crashes > 0 { state.hasSuspect = false }
         if state.busyCount == 0 { state.returnPostponed() }
@@ -339,6 +338,7 @@ extension TaskDispatcher {
         line.family.giveBack(line.id)
         var entry = LineEntry(run.stored, run.stored.bytes)
         entry.state = .ready
+        if isLeaving { state.left[run.id] = false }
         line.insert(entry)
         state.enqueue(line)
       }
