@@ -29,7 +29,7 @@ enum TaskDamage {
       do {
         found = try part.first(in: StorageRange(lower: middle, upper: range.upper))?.key
         high = middle
-      } catch where isLasting(error) { low = middle }
+      } catch let error where isLasting(error) { low = middle }
     }
     return found
   }
@@ -66,7 +66,7 @@ enum TaskDamage {
         guard let (key, value) = try part.first(in: range) else { return }
         if !body(key, value) { return }
         range.lower = key + [0]
-      } catch where isLasting(error) {
+      } catch let error where isLasting(error) {
         damaged(error)
         guard let next = try end(of: range, in: part) else { return }
         range.lower = next
@@ -83,7 +83,7 @@ enum TaskDamage {
       var cursor = try part.cursor(range, keysOnly: true)
       while let (key, _) = try cursor.next() { keys.append(key) }
       return (keys, nil)
-    } catch where isLasting(error) {
+    } catch let error where isLasting(error) {
       keys = []
       var damage = error
       try forEachReadable(in: range, of: part) {
@@ -107,7 +107,7 @@ extension TaskScheduler {
     while let part = parts.popLast() {
       do {
         dispatcher.beginCommit(start)
-        do { try await write(part, database, start) } catch where TaskDamage.isLasting(error) {
+        do { try await write(part, database, start) } catch let error where TaskDamage.isLasting(error) {
           let halves = part.halves
           if halves.isEmpty { try await leaveOut(part, error, database, start) }
           parts += halves.reversed()
@@ -156,7 +156,9 @@ extension TaskScheduler {
       if request.change == .cancelMissed { TaskLog.unreadable(logger, "a request to cancel a task", error) }
       request.fail(error)
     }
-    for run in work.abandoned { TaskLog.unreadable(logger, "the event of an abandoned handler of task \(run.id)", error) }
+    for run in work.abandoned {
+      TaskLog.unreadable(logger, "the event of an abandoned handler of task \(run.id)", error)
+    }
   }
 }
 

@@ -118,7 +118,7 @@ extension TaskScheduler {
     var range = StorageRange(prefix: line.begin)
     range.lower = from
     var entries: [LineEntry] = []
-    var (next, last): ([UInt8]?, [UInt8]?)
+    var (next, last): ([UInt8]?, [UInt8]?) = (nil, nil)
     var damagedCount = 0
     func add(_ key: [UInt8], _ value: [UInt8]) -> Bool {
       if entries.count == TaskLine.refillCount {
@@ -133,8 +133,8 @@ extension TaskScheduler {
       return true
     }
     do {
-      try live.forEach(in: range) { add(Self.copied($0), Self.copied($1)) }
-    } catch where TaskDamage.isLasting(error) {
+      try live.forEach(in: range) { key, value in add(Self.copied(key), Self.copied(value)) }
+    } catch let error where TaskDamage.isLasting(error) {
       // The tasks that can't be read are left out.
       if let last { range.lower = last + [0] }
       let queue = dispatcher.name(line.queue)?.text ?? "\(line.queue)"
@@ -150,7 +150,7 @@ extension TaskScheduler {
   /// Reads the first task of a line. One that can't be read is left out.
   private func loadFirst(_ line: LineID, _ key: [UInt8], _ live: Part, of start: UInt32) throws {
     var value: [UInt8]?
-    do { value = try live.get(key) } catch where TaskDamage.isLasting(error) {
+    do { value = try live.get(key) } catch let error where TaskDamage.isLasting(error) {
       let queue = dispatcher.name(line.queue)?.text ?? "\(line.queue)"
       TaskLog.unreadable(logger, "a task of queue \(queue)", error)
     }
@@ -161,7 +161,7 @@ extension TaskScheduler {
     var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
     var timers: [TaskDelta.Timer] = []
-    var (next, last): ([UInt8]?, [UInt8]?)
+    var (next, last): ([UInt8]?, [UInt8]?) = (nil, nil)
     let (now, continuous, wallSpans) = (clock.wallNow, clock.continuousNow, dispatcher.wallSpans)
     func add(_ key: [UInt8], _ value: [UInt8]) -> Bool {
       if timers.count == TaskTimers.taskMaximum {
@@ -183,8 +183,8 @@ extension TaskScheduler {
       return true
     }
     do {
-      try live.forEach(in: range) { add(Self.copied($0), Self.copied($1)) }
-    } catch where TaskDamage.isLasting(error) {
+      try live.forEach(in: range) { key, value in add(Self.copied(key), Self.copied(value)) }
+    } catch let error where TaskDamage.isLasting(error) {
       if let last { range.lower = last + [0] }
       try TaskDamage.forEachReadable(in: range, of: live) {
         TaskLog.unreadable(logger, "tasks that wait for a time", $0)

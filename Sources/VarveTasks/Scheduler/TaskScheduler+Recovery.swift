@@ -39,11 +39,12 @@ extension TaskScheduler {
 
   /// Recovers the tasks of claims in one commit, or in several if something is damaged.
   private func recover(_ keys: [[UInt8]], _ now: Int64) async throws -> [TaskRecord] {
-    do { return try await recoverAtOnce(keys, now) } catch where TaskDamage.isLasting(error) {
+    do { return try await recoverAtOnce(keys, now) } catch let error where TaskDamage.isLasting(error) {
       if keys.count > 1 {
         let middle = keys.count / 2
         let first = try await recover(Array(keys[..<middle]), now)
-        return first + (try await recover(Array(keys[middle...]), now))
+        let second = try await recover(Array(keys[middle...]), now)
+        return first + second
       }
       guard let id = try? keys.first.map({ try TaskKeys.id(of: $0, at: 5) }) else { return [] }
       TaskLog.unreadable(logger, "task \(id), which ran when the process ended", error)
@@ -83,9 +84,9 @@ extension TaskScheduler {
   private func cancelMissed() async throws {
     let keys = try await readableKeys([TaskKeys.cancel], "requests to cancel tasks")
     if keys.isEmpty { return }
-    do { try await cancelMissed(keys) } catch where TaskDamage.isLasting(error) {
+    do { try await cancelMissed(keys) } catch let error where TaskDamage.isLasting(error) {
       for key in keys {
-        do { try await cancelMissed([key]) } catch where TaskDamage.isLasting(error) {
+        do { try await cancelMissed([key]) } catch let error where TaskDamage.isLasting(error) {
           TaskLog.unreadable(logger, "a request to cancel a task", error)
         }
       }
@@ -113,10 +114,14 @@ extension TaskScheduler {
     if !isDue { return }
     try await noteTime()
     // What can't be read now is tried again after a minute.
-    for step in [Self.pruneExpired, Self.pruneCounted, Self.pruneKeys] {
-      do { try await step(self)() } catch where TaskDamage.isLasting(error) {
-        TaskLog.unreadable(logger, "tasks that have ended, to forget them", error)
-      }
+    try await passDamage { try await pruneExpired() }
+    try await passDamage { try await pruneCounted() }
+    try await passDamage { try await pruneKeys() }
+  }
+
+  private func passDamage(_ step: () async throws -> Void) async throws {
+    do { try await step() } catch let error where TaskDamage.isLasting(error) {
+      TaskLog.unreadable(logger, "tasks that have ended, or unique keys that are free again", error)
     }
   }
 

@@ -100,7 +100,7 @@ extension TaskScheduler {
       do {
         try await store(name)
         wait(for: name)
-      } catch where TaskDamage.isLasting(error) {
+      } catch let error where TaskDamage.isLasting(error) {
         TaskLog.unreadable(logger, "schedule \(name)", error)
       }
     }

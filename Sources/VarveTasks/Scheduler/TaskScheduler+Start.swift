@@ -67,7 +67,7 @@ extension TaskScheduler {
       let parts = try tx.tasks.parts
       if let from { try loadTimers(from, parts.live, of: start) }
       try loadParents(parts)
-      do { try loadTokens(parts.config) } catch where TaskDamage.isLasting(error) {
+      do { try loadTokens(parts.config) } catch let error where TaskDamage.isLasting(error) {
         TaskLog.unreadable(logger, "the tokens of queues, which begin with all of theirs", error)
       }
       let (next, damage) = try Self.nextEvent(parts)
@@ -84,8 +84,9 @@ extension TaskScheduler {
     do {
       let last = try parts.events.first(isReverse: true)
       return (try last.map { try TaskEventRecord.number(of: $0.key) + 1 } ?? 1, nil)
-    } catch where TaskDamage.isLasting(error) {
-      return (UInt64(max(1, try latestTime(parts.config) ?? 1)), error)
+    } catch let error where TaskDamage.isLasting(error) {
+      let latest = try latestTime(parts.config) ?? 1
+      return (UInt64(max(1, latest)), error)
     }
   }
 
@@ -104,7 +105,7 @@ extension TaskScheduler {
         guard id.rawValue < .max else { break }
         range.lower = TaskKeys.child(of: TaskID(rawValue: id.rawValue + 1))
       }
-    } catch where TaskDamage.isLasting(error) {
+    } catch let error where TaskDamage.isLasting(error) {
       // Every task may be one that others depend on.
       TaskLog.unreadable(logger, "tasks that depend on others", error)
       areAll = false
@@ -144,7 +145,7 @@ extension TaskScheduler {
         } else {
           return lines
         }
-      } catch where TaskDamage.isLasting(error) {
+      } catch let error where TaskDamage.isLasting(error) {
         TaskLog.unreadable(logger, "the first tasks of some queues", error)
         let next = try TaskDamage.end(of: range, in: live)
         // Reading their tasks passes those that can't be read. Limit keys are known only by their tasks.
