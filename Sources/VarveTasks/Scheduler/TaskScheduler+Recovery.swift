@@ -263,14 +263,18 @@ extension TaskScheduler {
   func keep(_ events: [TaskEvent]) async throws {
     let kept = events.filter { configuration.keptEvents.contains($0.kind) }
     if kept.isEmpty { return }
-    let damage = try await database.commitAside(label: "tasks: recovery") { parts in
+    let least = state.withLock { $0.nextEvent }
+    let (next, damage) = try await database.commitAside(label: "tasks: recovery") { parts in
       let parts = try TaskParts(parts)
-      let (first, damage) = try Self.nextEvent(parts)
-      for (offset, event) in kept.enumerated() {
-        try TaskEventRecord.put(event, first + UInt64(offset), to: parts.events)
+      var (number, damage) = try Self.nextEvent(parts)
+      number = max(number, least)
+      for event in kept {
+        try TaskEventRecord.put(event, number, to: parts.events)
+        number += 1
       }
-      return damage
+      return (number, damage)
     }
+    state.withLock { $0.nextEvent = max($0.nextEvent, next) }
     if let damage { TaskLog.unreadable(logger, "the number of the last event", damage) }
   }
 }

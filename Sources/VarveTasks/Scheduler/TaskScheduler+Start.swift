@@ -78,13 +78,24 @@ extension TaskScheduler {
 
   /// Returns the number of the next event that the database keeps, and an error if the last one can't be read.
   ///
-  /// In that case the number is the latest time of day at which tasks were run, in milliseconds since 1970. No event
-  /// has this number, unless more than one was kept in each millisecond since 1970, or since the last such case.
+  /// In that case it is the first number from which on there are no events, neither readable ones nor others, so that
+  /// no number is assigned again. Complexity: 64 seeks. If nothing of the events can be read, that is not known, and the
+  /// number is the latest time of day at which tasks were run, in milliseconds since 1970: no database has kept one
+  /// event in each millisecond since then.
   static func nextEvent(_ parts: TaskParts) throws -> (number: UInt64, damage: (any Error)?) {
     do {
       let last = try parts.events.first(isReverse: true)
       return (try last.map { try TaskEventRecord.number(of: $0.key) + 1 } ?? 1, nil)
     } catch let error where TaskDamage.isLasting(error) {
+      var (low, high) = (UInt64(0), UInt64.max)
+      while high - low > 1 {
+        let middle = low + (high - low) / 2
+        do {
+          let first = try parts.events.first(in: StorageRange(lower: TaskEventRecord.key(middle)))
+          if first == nil { high = middle } else { low = middle }
+        } catch let other where TaskDamage.isLasting(other) { low = middle }
+      }
+      if high < 1 << 62 { return (high, error) }
       let latest = try latestTime(parts.config) ?? 1
       return (UInt64(max(1, latest)), error)
     }
