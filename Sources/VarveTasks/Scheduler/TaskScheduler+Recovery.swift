@@ -266,8 +266,8 @@ extension TaskScheduler {
     let least = state.withLock { $0.nextEvent }
     let (next, damage) = try await database.commitAside(label: "tasks: recovery") { parts in
       let parts = try TaskParts(parts)
-      var (number, damage) = try Self.nextEvent(parts)
-      number = max(number, least)
+      let (first, damage) = try Self.nextEvent(parts)
+      var number = max(first, least)
       for event in kept {
         try TaskEventRecord.put(event, number, to: parts.events)
         number += 1
