@@ -52,7 +52,7 @@ enum TaskDamage {
   }
 
   /// Calls `body` with the rows of a range that can be read, in order, until it returns false. Calls `damaged` with the
-  /// error at each place where rows can't be read.
+  /// error at each position where rows can't be read.
   ///
   /// Complexity: one seek for each row, because a read of several rows would fail for all of them. So it is used only
   /// after such a read has failed.

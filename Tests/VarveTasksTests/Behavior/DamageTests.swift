@@ -6,7 +6,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of a scheduler over a database of which some blocks are damaged: what needs them is left out, and everything
-/// else goes on.
+/// else continues.
 @Suite(.timeLimit(.minutes(10))) struct DamageTests {
   private let log = LogRecorder()
   private let backend: DamagedBackend
@@ -200,7 +200,7 @@ import VarveTesting
 
   // MARK: - The start
 
-  @Test func `a start goes on although tasks that have ended can't be read, and they are forgotten later`()
+  @Test func `a start continues although tasks that have ended can't be read, and they are forgotten later`()
     async throws
   {
     let fixture = try fixture()
