@@ -48,7 +48,7 @@ final class TaskFixture: Sendable {
   init(
     _ database: Database? = nil, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
     clock: ManualSchedulerClock = ManualSchedulerClock(), lines: Lines = Lines(), maxCrashes: Int = 3,
-    kept: Set<TaskEvent.Kind>? = nil, drainTimeout: Duration = .seconds(30)
+    kept: Set<TaskEvent.Kind>? = nil, drainTimeout: Duration = .seconds(30), logger: Logger? = nil
   ) throws {
     self.database = try database ?? Database.inMemory(definition: DatabaseDefinition {})
     self.clock = clock
@@ -60,18 +60,18 @@ final class TaskFixture: Sendable {
     configuration.drainTimeout = drainTimeout
     if let kept { configuration.keptEvents = kept }
     // Tests in which tasks die would fill the log.
-    var logger = Logger(label: "varve.tasks")
-    logger.logLevel = .critical
-    scheduler = try TaskScheduler(self.database, configuration: configuration, clock: clock, logger: logger)
+    var quiet = Logger(label: "varve.tasks")
+    quiet.logLevel = .critical
+    scheduler = try TaskScheduler(self.database, configuration: configuration, clock: clock, logger: logger ?? quiet)
   }
 
   /// Opens a database over a storage.
   convenience init(
     over backend: any StorageBackend, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
-    kept: Set<TaskEvent.Kind>? = nil
+    kept: Set<TaskEvent.Kind>? = nil, logger: Logger? = nil
   ) throws {
     let database = try Database.open(backend, path: "/no/tasks", definition: DatabaseDefinition { TaskStorage.handle })
-    try self.init(database, rules: rules, workers: workers, kept: kept)
+    try self.init(database, rules: rules, workers: workers, kept: kept, logger: logger)
   }
 
   /// Stops the scheduler, and closes the database.

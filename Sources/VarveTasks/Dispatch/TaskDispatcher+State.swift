@@ -192,6 +192,12 @@ extension TaskDispatcher.State {
         line.turnCount = count
         return .interrupted
       }
+      if !left.isEmpty, let isDone = left[entry.id] {
+        // No task may overtake the head of a serial queue.
+        if rules.isSerial, !isDone { return .idle }
+        _ = line.popFirst()
+        continue
+      }
       if rules.isSerial, entry.state != .ready { return .idle }
       if held[entry.id] != nil {
         // No task may overtake the head of a serial queue. In a standard queue, other tasks overtake a held one.

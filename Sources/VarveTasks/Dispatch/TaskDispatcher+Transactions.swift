@@ -7,6 +7,8 @@ extension TaskDispatcher {
   /// Returns the queue with a name, as of the last acknowledged commit.
   func queue(_ name: QueueName) -> TaskNames.Queue? { state.withLock { $0.names[name] } }
   func name(_ number: UInt32) -> QueueName? { state.withLock { $0.texts[number] } }
+  /// The numbers of all queues.
+  var queueNumbers: [UInt32] { state.withLock { $0.texts.keys.sorted() } }
 
   /// The number of ids that a record on disk reserves in advance.
   static let idBlock: UInt64 = 1 << 16

@@ -299,8 +299,42 @@ extension TaskDispatcher {
     host?.wake()
   }
 
+  /// Ends an attempt in memory alone, because its end can't be written. Its task does not run until the next start.
+  func leave(_ settlement: TaskSettlement, _ timers: [TaskTimers.Entry]) {
+    let run = settlement.run
+    let isDone = if case .outcome(.done) = settlement.end { true } else { false }
+    let host = state.withLock { state -> Host? in
+      guard state.isOfHost(run) else { return nil }
+      state.left[run.id] = isDone
+      var entry: LineEntry?
+      if run.rules.isSerial, !isDone {
+        // The head is reported as one that blocks its queue.
+        entry = LineEntry(run.stored, run.stored.bytes)
+        entry?.state = .parked
+      }
+      state.end(run, entry)
+      for timer in timers { state.timers.insert(timer) }
+      return state.wakingHost() ?? (state.running.isEmpty ? state.beginPumping() : nil)
+    }
+    host?.wake()
+  }
+
+  /// Lets a task not run until the next start, because its last attempt could not be recovered.
+  func leave(_ id: TaskID) { state.withLock { $0.left[id] = false } }
+
+  /// Notes that a part of the work that was taken is about to be committed.
+  func beginCommit(_ start: UInt32) {
+    state.withLock { state in
+      guard state.isOfHost(start) else { return }
+      state.isCommitting = true
+      state.removedMeanwhile = []
+    }
+  }
+
   /// Puts the tasks of claims that were not committed back into their lines, and takes back the settlements.
-  func undo(_ claims: [TaskRun], _ settlements: [TaskSettlement]) {
+  ///
+  /// With `isLeaving`, the tasks do not run until the next start.
+  func undo(_ claims: [TaskRun], _ settlements: [TaskSettlement], isLeaving: Bool = false) {
     state.withLock { state in
       for run in claims where state.isOfHost(run) {
         // A transaction may have cancelled the attempt, which will not end.
@@ -314,6 +348,7 @@ extension TaskDispatcher {
         line.family.giveBack(line.id)
         var entry = LineEntry(run.stored, run.stored.bytes)
         entry.state = .ready
+        if isLeaving { state.left[run.id] = false }
         line.insert(entry)
         state.enqueue(line)
       }

@@ -26,6 +26,9 @@ public final class TaskDispatcher: Sendable {
     var ringBegin = 0
     var timers = TaskTimers()
     var running: [TaskID: TaskRun] = [:]
+    /// The tasks that do not run until the next start, because what notes their last attempt can't be read or written.
+    /// The value says whether the attempt was done. If it was not, no other task of a serial queue overtakes the task.
+    var left: [TaskID: Bool] = [:]
     /// The number of attempts that are claimed and have a worker or wait for one. Attempts that have ended count, too,
     /// as long as their handlers have not returned.
     var busyCount = 0
@@ -274,6 +277,7 @@ public final class TaskDispatcher: Sendable {
       state.ringBegin = 0
       state.timers.removeAll()
       state.running = [:]
+      state.left = [:]
       state.busyCount = 0
       state.startedCount = 0
       state.claimed = []

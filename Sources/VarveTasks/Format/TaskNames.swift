@@ -122,7 +122,8 @@ enum ConfigKeys {
     return bytes
   }
 
-  private static let unknown: UInt8 = 255
+  /// The first byte of a `pending` row of a task that may have ended.
+  static let unknown: UInt8 = 255
 
   /// Returns the value of a `pending` row of a task that may have ended. `state` is the one in which it had failed when
   /// a child was enqueued, or `nil` if it had not.

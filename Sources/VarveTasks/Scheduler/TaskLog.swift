@@ -37,6 +37,12 @@ enum TaskLog {
     logger.error("a task can't be read, and is left out", metadata: ["error": "\(error)"])
   }
 
+  static func unreadable(_ logger: Logger, _ what: String, _ error: any Error) {
+    logger.error(
+      "a part of the database can't be read, and what needs it is left out",
+      metadata: ["what": "\(what)", "error": "\(error)"])
+  }
+
   static func unhandled(_ logger: Logger, _ record: TaskRecord) {
     logger.warning(
       "no handler is registered for a kind of tasks, which wait for one",

@@ -6,12 +6,30 @@ extension TaskScheduler {
   typealias Plans = [(run: TaskRun, plan: TaskPlan)]
 
   func commit(_ work: TaskWork, _ database: Database, _ start: UInt32) async {
+    var work = work
+    if !work.timeouts.isEmpty {
+      // An attempt whose time has expired is settled before its handler is cancelled.
+      work.settlements += work.timeouts.filter { $0.run.settle() }
+      work.timeouts = []
+    }
+    do { try await write(work, database, start) } catch {
+      if TaskDamage.isLasting(error) {
+        await writeParts(of: work, database, start)
+      } else {
+        await fail([work], error, start)
+      }
+    }
+  }
+
+  /// Makes a commit, and applies its effects.
+  ///
+  /// With `leavesChildren`, the ends of tasks are not applied to the tasks that depend on them. The next start
+  /// continues with these.
+  func write(
+    _ work: TaskWork, _ database: Database, _ start: UInt32, leavesChildren: Bool = false
+  ) async throws {
     let (now, continuous) = (WallTime.milliseconds(clock.wallNow), clock.continuousNow)
-    var settlements = work.settlements
-    // An attempt whose time has expired is settled before its handler is cancelled.
-    let timeouts = work.timeouts.filter { $0.run.settle() }
-    settlements += timeouts
-    let plans = makePlans(settlements, now)
+    let plans = makePlans(work.settlements, now)
     let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
     let slots = dueSlots(work.schedules, now)
     if plans.isEmpty, claims.isEmpty, work.due.isEmpty, work.pending.isEmpty, slots.isEmpty, work.ageing.isEmpty,
@@ -29,48 +47,46 @@ extension TaskScheduler {
     let begun = claims.isEmpty ? nil : clock.continuousNow
     let storesSchedules = slots.contains(where: \.isNew)
     await commitTurns.take()
-    do {
-      // A call that removes such a schedule comes before this commit or after it.
-      if storesSchedules { await scheduleTurns.take() }
-      defer { if storesSchedules { scheduleTurns.give() } }
-      let (written, answers, lastSlots, changed) = try await database.commitAside(
-        label: "tasks", durability: isStrict ? .power : .process
-      ) { [dispatcher] parts in
-        // The lines and timers of another start would not have the effects of this commit.
-        if dispatcher.isReplaced(start) { throw DatabaseError(.closed, "the scheduler has stopped") }
-        let changes = AsideChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
-        // First those that have waited, because a commit changes a limited number of children.
-        for id in work.pending { try changes.resume(id) }
-        var written: [Bool] = []
-        written.reserveCapacity(plans.count)
-        for (run, plan) in plans {
-          let hasChildren = parents.contains(run.id)
-          let edit = try hasChildren ? plan.edit(run, changes.parts) : plan.edit
-          let isWritten = try isBlind ? changes.writeBlind(edit) : changes.write(edit)
-          written.append(isWritten)
-          if isWritten, hasChildren { try changes.settle(run.id, as: plan.state) }
-        }
-        try recorded.write(written, to: changes.parts)
-        for (_, key) in work.due { try changes.makeReady(key) }
-        let lastSlots = try slots.map { try write($0, to: changes, now) }
-        for (id, key) in aged { try Self.age(id, key, changes, dispatcher) }
-        for claim in claims { _ = try isBlind ? changes.writeBlind(claim) : changes.write(claim) }
-        let answers = try work.requests.map { try $0.write(to: changes, dispatcher) }
-        for (queue, bucket) in work.tokens { try changes.parts.config.put(ConfigKeys.tokens(queue), bucket.bytes) }
-        return (written, answers, lastSlots, try changes.finish())
+    defer { commitTurns.give() }
+    // A call that removes such a schedule comes before this commit or after it.
+    if storesSchedules { await scheduleTurns.take() }
+    defer { if storesSchedules { scheduleTurns.give() } }
+    let (written, answers, lastSlots, changed) = try await database.commitAside(
+      label: "tasks", durability: isStrict ? .power : .process
+    ) { [dispatcher] parts in
+      // The lines and timers of another start would not have the effects of this commit.
+      if dispatcher.isReplaced(start) { throw DatabaseError(.closed, "the scheduler has stopped") }
+      let changes = AsideChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
+      // First those that have waited, because a commit changes a limited number of children.
+      for id in work.pending { try changes.resume(id) }
+      var written: [Bool] = []
+      written.reserveCapacity(plans.count)
+      for (run, plan) in plans {
+        let hasChildren = parents.contains(run.id)
+        let edit = try hasChildren && !leavesChildren ? plan.edit(run, changes.parts) : plan.edit
+        let isWritten = try isBlind ? changes.writeBlind(edit) : changes.write(edit)
+        written.append(isWritten)
+        if isWritten, hasChildren { try changes.settle(run.id, as: plan.state, leavesChildren: leavesChildren) }
       }
-      if let begun { recorder.noteClaims(clock.continuousNow - begun) }
-      finish(plans, written, changed, start)
-      await end(work.requests, answers)
-      endSlots(slots, lastSlots)
-      endAgeing(work.ageing)
-      report(plans, written, changed.cancelled, work, now)
-      // Also those of commits that failed.
-      cancel(settlements.lazy.filter(\.isTimeout).map(\.run))
-      for run in dispatcher.start(work.claims, of: start) { begin(run) }
-    } catch {
-      await fail(work, settlements, error, start)
+      try recorded.write(written, to: changes.parts)
+      for (_, key) in work.due { try changes.makeReady(key) }
+      let lastSlots = try slots.map { try write($0, to: changes, now) }
+      for (id, key) in aged { try Self.age(id, key, changes, dispatcher) }
+      for claim in claims { _ = try isBlind ? changes.writeBlind(claim) : changes.write(claim) }
+      let answers = try work.requests.map { try $0.write(to: changes, dispatcher) }
+      for (queue, bucket) in work.tokens { try changes.parts.config.put(ConfigKeys.tokens(queue), bucket.bytes) }
+      return (written, answers, lastSlots, try changes.finish())
     }
+    if let begun { recorder.noteClaims(clock.continuousNow - begun) }
+    finish(plans, written)
+    dispatcher.apply(changed, of: start)
+    await end(work.requests, answers)
+    endSlots(slots, lastSlots)
+    endAgeing(work.ageing)
+    report(plans, written, changed.cancelled, work, now)
+    // Also those of commits that failed.
+    cancel(work.settlements.lazy.filter(\.isTimeout).map(\.run))
+    for run in dispatcher.start(work.claims, of: start) { begin(run) }
   }
 
   private func end(_ requests: [TaskRequest], _ answers: [TaskRequest.Answer]) async {
@@ -96,16 +112,9 @@ extension TaskScheduler {
     return plans
   }
 
-  /// Applies a commit to the dispatcher, and then ends the turn in which it was made.
-  private func finish(_ plans: Plans, _ written: [Bool], _ changed: AsideDelta, _ start: UInt32) {
-    finish(plans, written)
-    dispatcher.apply(changed, of: start)
-    commitTurns.give()
-  }
-
   /// Applies the committed ends of attempts to the dispatcher.
   private func finish(_ plans: Plans, _ written: [Bool]) {
-    let (now, suspending) = (clock.continuousNow, clock.suspendingNow)
+    let now = clock.continuousNow
     for ((run, plan), isWritten) in zip(plans, written) {
       if !isWritten {
         dispatcher.didSettle(run, nil, [])
@@ -113,7 +122,6 @@ extension TaskScheduler {
         continue
       }
       if plan.state == .dead { TaskLog.dead(logger, run, plan.error) }
-      var timers: [TaskTimers.Entry] = []
       var entry: LineEntry?
       if let next = plan.next {
         switch next.position.kind {
@@ -126,18 +134,22 @@ extension TaskScheduler {
         case .parked, .blocked: break
         }
       }
-      let rules = run.rules
-      let (isReleased, isOverdue) = run.state.withLock { ($0.isReleased, $0.isOverdue) }
-      if !isReleased, !rules.isSerial || rules.leavesHandlers {
-        let wait = isOverdue ? .zero : configuration.abandonAfter.clipped
-        timers.append(
-          TaskTimers.Entry(
-            deadline: now + wait, wall: nil, suspending: suspending + wait,
-            action: .abandon(run.id, epoch: run.epoch)))
-      }
       dispatcher.didSettle(
-        run, entry, timers, isDone: plan.state == .done, sawCancel: plan.edit.removesCancel)
+        run, entry, abandonTimers(of: run), isDone: plan.state == .done, sawCancel: plan.edit.removesCancel)
     }
+  }
+
+  /// Returns the timer that takes the worker from the handler of an attempt that has ended, or none if the handler has
+  /// returned, or if nothing may overtake it.
+  func abandonTimers(of run: TaskRun) -> [TaskTimers.Entry] {
+    let (isReleased, isOverdue) = run.state.withLock { ($0.isReleased, $0.isOverdue) }
+    if isReleased || (run.rules.isSerial && !run.rules.leavesHandlers) { return [] }
+    let wait = isOverdue ? .zero : configuration.abandonAfter.clipped
+    return [
+      TaskTimers.Entry(
+        deadline: clock.continuousNow + wait, wall: nil, suspending: clock.suspendingNow + wait,
+        action: .abandon(run.id, epoch: run.epoch))
+    ]
   }
 
   private func cancel(_ runs: some Sequence<TaskRun>) {
@@ -145,19 +157,18 @@ extension TaskScheduler {
   }
 
   /// Undoes the work of a commit that failed, so that it is tried again, after a second unless the error is a conflict.
-  /// Ends the turn of the commit.
   ///
-  /// While the database is being closed it does not wait, because the close waits for it.
-  private func fail(
-    _ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error, _ start: UInt32
-  ) async {
-    dispatcher.undo(work.claims, settlements)
-    let isRequeued = dispatcher.requeue(work, of: start)
-    commitTurns.give()
-    if !isRequeued {
+  /// `parts` are the parts of the work, the last one first. While the database is being closed it does not wait,
+  /// because the close waits for it.
+  func fail(_ parts: [TaskWork], _ error: any Error, _ start: UInt32) async {
+    var isOver = false
+    for work in parts {
+      dispatcher.undo(work.claims, work.settlements)
+      if dispatcher.requeue(work, of: start) { continue }
       for request in work.requests { request.fail(error) }
-      return
+      isOver = true
     }
+    if isOver { return }
     if dispatcher.worker.isStopping { return }
     // Transactions changed what the commit had read each time it was tried. This is not a fault: the next commit reads
     // their changes.
@@ -182,7 +193,13 @@ extension TaskScheduler {
         try database.read { tx in
           found += try Self.aged(queue, now - wait.milliseconds, try tx.tasks.parts.live)
         }
-      } catch { TaskLog.failed(logger, error) }
+      } catch {
+        if TaskDamage.isLasting(error) {
+          TaskLog.unreadable(logger, "the ageing of queue \(dispatcher.name(queue)?.text ?? "\(queue)")", error)
+        } else {
+          TaskLog.failed(logger, error)
+        }
+      }
     }
     return found
   }
@@ -213,7 +230,7 @@ extension TaskScheduler {
   }
 
   /// Sets the timers after which the waiting tasks of queues move up again.
-  private func endAgeing(_ queues: [UInt32]) {
+  func endAgeing(_ queues: [UInt32]) {
     for queue in queues {
       guard let wait = rules(numbered: queue)?.ageingTime else { continue }
       dispatcher.insert(

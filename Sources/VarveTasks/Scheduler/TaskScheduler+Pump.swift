@@ -60,15 +60,37 @@ extension TaskScheduler {
   // MARK: - Reading
 
   /// Reads the rows that lines and timers need from disk.
+  ///
+  /// If reading the rows of one line fails, those of the others are read all the same.
   private func read(_ work: TaskWork, _ database: Database, _ start: UInt32) async {
     if work.refills.isEmpty, work.loads.isEmpty, work.timersFrom == nil { return }
     do {
-      try await readAcknowledged(database) { tx in
+      let failures = try await readAcknowledged(database) { tx in
         let live = try tx.tasks.parts.live
-        for (line, from) in work.refills { try refill(line, from, live, of: start) }
-        for (line, key) in work.loads { dispatcher.loadFirst(line, key, try live.get(key), of: start) }
-        if let from = work.timersFrom { try loadTimers(from, live, of: start) }
+        var failures: [any Error] = []
+        for (line, from) in work.refills {
+          do { try refill(line, from, live, of: start) } catch {
+            dispatcher.refill(line, from: from, nil, next: nil, of: start)
+            failures.append(error)
+          }
+        }
+        for (line, key) in work.loads {
+          do { try loadFirst(line, key, live, of: start) } catch {
+            dispatcher.failLoads([line], of: start)
+            failures.append(error)
+          }
+        }
+        if let from = work.timersFrom {
+          do { try loadTimers(from, live, of: start) } catch {
+            dispatcher.loadTimers(nil, next: nil, of: start)
+            failures.append(error)
+          }
+        }
+        return failures
       }
+      guard let failure = failures.first else { return }
+      TaskLog.failed(logger, failure)
+      if !dispatcher.worker.isStopping { try? await clock.sleep(until: clock.continuousNow + .seconds(1)) }
     } catch {
       TaskLog.failed(logger, error)
       for (line, from) in work.refills { dispatcher.refill(line, from: from, nil, next: nil, of: start) }
@@ -97,37 +119,59 @@ extension TaskScheduler {
     var range = StorageRange(prefix: line.begin)
     range.lower = from
     var entries: [LineEntry] = []
-    var next: [UInt8]?
+    var (next, last): ([UInt8]?, [UInt8]?) = (nil, nil)
     var damagedCount = 0
-    try live.forEach(in: range) { keyBytes, valueBytes in
-      let key = Self.copied(keyBytes)
+    func add(_ key: [UInt8], _ value: [UInt8]) -> Bool {
       if entries.count == TaskLine.refillCount {
         next = key
         return false
       }
-      do { entries.append(try LineEntry(key: key, value: Self.copied(valueBytes))) } catch {
+      last = key
+      do { entries.append(try LineEntry(key: key, value: value)) } catch {
         TaskLog.damaged(logger, error)
         damagedCount += 1
       }
       return true
     }
+    do {
+      try live.forEach(in: range) { key, value in add(Self.copied(key), Self.copied(value)) }
+    } catch let error where TaskDamage.isLasting(error) {
+      // The tasks that can't be read are left out.
+      if let last { range.lower = last + [0] }
+      let queue = dispatcher.name(line.queue)?.text ?? "\(line.queue)"
+      try TaskDamage.forEachReadable(in: range, of: live) {
+        TaskLog.unreadable(logger, "tasks of queue \(queue)", $0)
+      } _: { key, value in
+        add(key, value)
+      }
+    }
     recorder.noteSkipped(damagedCount + dispatcher.refill(line, from: from, entries, next: next, of: start))
+  }
+
+  /// Reads the first task of a line. One that can't be read is left out.
+  private func loadFirst(_ line: LineID, _ key: [UInt8], _ live: Part, of start: UInt32) throws {
+    var value: [UInt8]?
+    do { value = try live.get(key) } catch let error where TaskDamage.isLasting(error) {
+      let queue = dispatcher.name(line.queue)?.text ?? "\(line.queue)"
+      TaskLog.unreadable(logger, "a task of queue \(queue)", error)
+    }
+    dispatcher.loadFirst(line, key, value, of: start)
   }
 
   func loadTimers(_ from: [UInt8], _ live: Part, of start: UInt32) throws {
     var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
     var timers: [TaskDelta.Timer] = []
-    var next: [UInt8]?
+    var (next, last): ([UInt8]?, [UInt8]?) = (nil, nil)
     let (now, continuous, wallSpans) = (clock.wallNow, clock.continuousNow, dispatcher.wallSpans)
-    try live.forEach(in: range) { keyBytes, valueBytes in
-      let key = Self.copied(keyBytes)
+    func add(_ key: [UInt8], _ value: [UInt8]) -> Bool {
       if timers.count == TaskTimers.taskMaximum {
         next = key
         return false
       }
+      last = key
       do {
-        let record = try TaskRecord(Self.copied(valueBytes))
+        let record = try TaskRecord(value)
         // A task that waits for a delay waits no longer than that, even if the wall clock was set meanwhile.
         let due = record.position.due
         let left = wallSpans.left(of: record.delay, due: due, at: continuous.milliseconds) ?? record.delay
@@ -138,6 +182,16 @@ extension TaskScheduler {
             deadline: record.delay > 0 ? continuous + wait : nil))
       } catch { TaskLog.damaged(logger, error) }
       return true
+    }
+    do {
+      try live.forEach(in: range) { key, value in add(Self.copied(key), Self.copied(value)) }
+    } catch let error where TaskDamage.isLasting(error) {
+      if let last { range.lower = last + [0] }
+      try TaskDamage.forEachReadable(in: range, of: live) {
+        TaskLog.unreadable(logger, "tasks that wait for a time", $0)
+      } _: { key, value in
+        add(key, value)
+      }
     }
     dispatcher.loadTimers(timers, next: next, of: start)
   }

@@ -8,63 +8,103 @@ extension TaskScheduler {
   ///
   /// Transition 19: in a copy that was made while tasks ran, no process died while it ran them, so their attempts do
   /// not count. The same holds if the database was closed while they ran.
+  ///
+  /// A task whose crash can't be counted, because its rows are damaged, does not run until the next start, which tries
+  /// again. If the claim itself can't be read, its task is not known: it runs again, as its row says, and the crash is
+  /// not counted.
   func recover() async throws {
     var count = 0
-    var from = TaskKeys.claimPrefix
-    while true {
-      let begin = from
-      let limit = UInt32(clamping: configuration.maxCrashes)
+    var rest = try await readableKeys(TaskKeys.claimPrefix, "claims of tasks")[...]
+    while !rest.isEmpty {
+      let chunk = Array(rest.prefix(TaskWork.batchMaximum))
+      rest = rest.dropFirst(chunk.count)
       let now = WallTime.milliseconds(clock.wallNow)
-      let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
-      let (found, next, crashed) = try await database.commitAside(label: "tasks: recovery") { parts in
-        let changes = AsideChanges(
-          try TaskParts(parts), now: now, continuous: continuous, dispatcher)
-        var range = StorageRange(prefix: TaskKeys.claimPrefix)
-        range.lower = begin
-        var cursor = try changes.parts.live.cursor(range)
-        var keys: [(key: [UInt8], value: [UInt8])] = []
-        while keys.count < TaskWork.batchMaximum, let entry = try cursor.next() { keys.append(entry) }
-        var crashed: [TaskRecord] = []
-        let owner = try changes.parts.config.get(ConfigKeys.incarnation).map { try ConfigKeys.incarnation($0) }
-        let closedStart = try changes.parts.config.get(ConfigKeys.closedStart).map { try ConfigKeys.closedStart($0) }
-        for (key, value) in keys {
-          let start = try TaskKeys.start(ofClaim: key)
-          // Claims of the database that this one was copied from do not count as crashes.
-          let isCopied = owner.map { owner in
-            owner.number != dispatcher.incarnation || owner.copiedStart.map { start <= $0 } ?? false
-          }
-          let isCrash = isCopied != true && start != closedStart
-          let record = try Self.recover(key, value, isCrash ? limit : nil, now, changes) { number in
-            dispatcher.name(number).map { self.rules(of: $0) } ?? QueueRules()
-          }
-          if isCrash, let record { crashed.append(record) }
-        }
-        _ = try changes.finish()
-        return (keys.count, keys.last.map { $0.key + [0] }, crashed)
-      }
+      let crashed = try await recover(chunk, now)
       count += crashed.count
       try await noteCrashes(crashed, now)
-      guard let next, found == TaskWork.batchMaximum else { break }
-      from = next
     }
     if count > 0 { TaskLog.orphans(logger, count) }
     try await cancelMissed()
+    // All claims of the start that it names are recovered.
+    try await database.commitAside(label: "tasks: recovery") { parts in
+      let config = try TaskParts(parts).config
+      if try config.get(ConfigKeys.closedStart) != nil { try config.delete(ConfigKeys.closedStart) }
+    }
+  }
+
+  /// Returns the keys of `live` with a prefix that can be read.
+  private func readableKeys(_ prefix: [UInt8], _ what: String) async throws -> [[UInt8]] {
+    // Unlike a read, a commit beside the writer sees all commits that were acknowledged.
+    let (keys, damage) = try await database.commitAside(label: "tasks: recovery") { parts in
+      try TaskDamage.keys(of: StorageRange(prefix: prefix), in: try TaskParts(parts).live)
+    }
+    if let damage { TaskLog.unreadable(logger, what, damage) }
+    return keys
+  }
+
+  /// Recovers the tasks of claims in one commit, or in several if something is damaged.
+  private func recover(_ keys: [[UInt8]], _ now: Int64) async throws -> [TaskRecord] {
+    do { return try await recoverAtOnce(keys, now) } catch let error where TaskDamage.isLasting(error) {
+      if keys.count > 1 {
+        let middle = keys.count / 2
+        let first = try await recover(Array(keys[..<middle]), now)
+        let second = try await recover(Array(keys[middle...]), now)
+        return first + second
+      }
+      guard let id = try? keys.first.map({ try TaskKeys.id(of: $0, at: 5) }) else { return [] }
+      TaskLog.unreadable(logger, "task \(id), which ran when the process ended", error)
+      dispatcher.leave(id)
+      return []
+    }
+  }
+
+  private func recoverAtOnce(_ keys: [[UInt8]], _ now: Int64) async throws -> [TaskRecord] {
+    let limit = UInt32(clamping: configuration.maxCrashes)
+    let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
+    return try await database.commitAside(label: "tasks: recovery") { parts in
+      let changes = AsideChanges(
+        try TaskParts(parts), now: now, continuous: continuous, dispatcher)
+      var crashed: [TaskRecord] = []
+      let owner = try changes.parts.config.get(ConfigKeys.incarnation).map { try ConfigKeys.incarnation($0) }
+      let closedStart = try changes.parts.config.get(ConfigKeys.closedStart).map { try ConfigKeys.closedStart($0) }
+      for key in keys {
+        guard let value = try changes.parts.live.get(key) else { continue }
+        let start = try TaskKeys.start(ofClaim: key)
+        // Claims of the database that this one was copied from do not count as crashes.
+        let isCopied = owner.map { owner in
+          owner.number != dispatcher.incarnation || owner.copiedStart.map { start <= $0 } ?? false
+        }
+        let isCrash = isCopied != true && start != closedStart
+        let record = try Self.recover(key, value, isCrash ? limit : nil, now, changes) { number in
+          dispatcher.name(number).map { self.rules(of: $0) } ?? QueueRules()
+        }
+        if isCrash, let record { crashed.append(record) }
+      }
+      _ = try changes.finish()
+      return crashed
+    }
   }
 
   /// Cancels the tasks whose attempts ended beside a request to cancel them, if the process died before the scheduler
   /// examined the requests.
   private func cancelMissed() async throws {
+    let keys = try await readableKeys([TaskKeys.cancel], "requests to cancel tasks")
+    if keys.isEmpty { return }
+    do { try await cancelMissed(keys) } catch let error where TaskDamage.isLasting(error) {
+      for key in keys {
+        do { try await cancelMissed([key]) } catch let error where TaskDamage.isLasting(error) {
+          TaskLog.unreadable(logger, "a request to cancel a task", error)
+        }
+      }
+    }
+  }
+
+  private func cancelMissed(_ keys: [[UInt8]]) async throws {
     let now = WallTime.milliseconds(clock.wallNow)
     let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
     try await database.commitAside(label: "tasks: recovery") { parts in
       let changes = AsideChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
-      var ids: [TaskID] = []
-      var cursor = try changes.parts.live.cursor(StorageRange(prefix: [TaskKeys.cancel]), keysOnly: true)
-      while let (key, _) = try cursor.next() { ids.append(try TaskKeys.id(of: key, at: 1)) }
-      for id in ids { _ = try changes.cancelMissed(id) }
-      // All claims of the start that it names are recovered.
-      let config = changes.parts.config
-      if try config.get(ConfigKeys.closedStart) != nil { try config.delete(ConfigKeys.closedStart) }
+      for key in keys { _ = try changes.cancelMissed(try TaskKeys.id(of: key, at: 1)) }
       _ = try changes.finish()
     }
   }
@@ -79,6 +119,20 @@ extension TaskScheduler {
     }
     if !isDue { return }
     try await noteTime()
+    // What can't be read now is tried again after a minute.
+    try await passDamage { try await pruneExpired() }
+    try await passDamage { try await pruneCounted() }
+    try await passDamage { try await pruneKeys() }
+  }
+
+  private func passDamage(_ step: () async throws -> Void) async throws {
+    do { try await step() } catch let error where TaskDamage.isLasting(error) {
+      TaskLog.unreadable(logger, "tasks that have ended, or unique keys that are free again", error)
+    }
+  }
+
+  /// Forgets the tasks that are kept for a time which has passed.
+  private func pruneExpired() async throws {
     let range = EndedKeys.expired(WallTime.milliseconds(clock.wallNow))
     while try await database.commitAside(
       label: "tasks: pruning",
@@ -95,8 +149,6 @@ extension TaskScheduler {
         return count == TaskWork.batchMaximum
       })
     {}
-    try await pruneCounted()
-    try await pruneKeys()
   }
 
   /// Forgets the oldest of the tasks that are kept by number. In each queue it leaves as many as the retention of the
@@ -217,13 +269,18 @@ extension TaskScheduler {
   func keep(_ events: [TaskEvent]) async throws {
     let kept = events.filter { configuration.keptEvents.contains($0.kind) }
     if kept.isEmpty { return }
-    try await database.commitAside(label: "tasks: recovery") { parts in
-      let part = try TaskParts(parts).events
-      var number = try part.first(isReverse: true).map { try TaskEventRecord.number(of: $0.key) + 1 } ?? 1
+    let least = state.withLock { $0.nextEvent }
+    let (next, damage) = try await database.commitAside(label: "tasks: recovery") { parts in
+      let parts = try TaskParts(parts)
+      let (first, damage) = try Self.nextEvent(parts)
+      var number = max(first, least)
       for event in kept {
-        try TaskEventRecord.put(event, number, to: part)
+        try TaskEventRecord.put(event, number, to: parts.events)
         number += 1
       }
+      return (number, damage)
     }
+    state.withLock { $0.nextEvent = max($0.nextEvent, next) }
+    if let damage { TaskLog.unreadable(logger, "the number of the last event", damage) }
   }
 }

@@ -6,7 +6,8 @@ public import Varve
 /// A transaction that changes tasks throws `DatabaseError.conflict` if one of them has changed its state since the
 /// transaction began, as tasks do all the time. These methods do not: they select the tasks in a snapshot, and the
 /// scheduler makes the changes in its own commits, each of at most 512 tasks. It reads each task again, and leaves out
-/// one that is in another state than the query names, or does not wait for the signal any more.
+/// one that is in another state than the query names, or does not wait for the signal any more. If one of these tasks
+/// can't be read, the method throws `DatabaseError.corruption`, and none of the at most 512 is changed.
 ///
 /// Use them for many tasks, and for queues that run. Use the methods of `WriteTransaction` for changes that belong to
 /// other writes of a transaction. If the scheduler does not run, each 512 tasks are changed in one transaction.

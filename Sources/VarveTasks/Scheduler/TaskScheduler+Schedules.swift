@@ -104,9 +104,20 @@ extension TaskScheduler {
 
   func startSchedules() async throws {
     for name in state.withLock({ $0.schedules.keys.sorted() }) {
-      try await scheduleTurns.run { [self] in try await store(name) }
-      wait(for: name)
+      do {
+        try await scheduleTurns.run { [self] in try await store(name) }
+        wait(for: name)
+      } catch let error where TaskDamage.isLasting(error) {
+        TaskLog.unreadable(logger, "schedule \(name)", error)
+      }
     }
+  }
+
+  /// Leaves out the slots of a schedule that have passed, because their tasks can't be written.
+  func skipSlots(of name: String) {
+    guard let schedule = state.withLock({ $0.schedules[name] }) else { return }
+    set(max(schedule.lastSlot, WallTime.milliseconds(clock.wallNow)), asLastOf: schedule)
+    wait(for: name)
   }
 
   private func store(_ name: String) async throws {

@@ -31,12 +31,16 @@ extension TaskScheduler {
   ///
   /// The times of tasks are not changed, whatever the clock shows.
   private static func raiseTime(_ now: Int64, _ config: Part) throws -> Int64? {
-    let latest = try config.get(ConfigKeys.latestTime).map { value in
+    let latest = try latestTime(config)
+    if latest.map({ $0 < now }) ?? true { try config.put(ConfigKeys.latestTime, ConfigKeys.latestTime(now)) }
+    return latest
+  }
+
+  private static func latestTime(_ config: Part) throws -> Int64? {
+    try config.get(ConfigKeys.latestTime).map { value in
       var reader = ByteReader(value)
       return try reader.time()
     }
-    if latest.map({ $0 < now }) ?? true { try config.put(ConfigKeys.latestTime, ConfigKeys.latestTime(now)) }
-    return latest
   }
 
   /// Stores the time of day for the next start.
@@ -54,10 +58,37 @@ extension TaskScheduler {
       let parts = try tx.tasks.parts
       if let from { try loadTimers(from, parts.live, of: start) }
       try loadParents(parts)
-      try loadTokens(parts.config)
-      let last = try parts.events.first(isReverse: true)
-      let next = try last.map { try TaskEventRecord.number(of: $0.key) + 1 } ?? 1
+      do { try loadTokens(parts.config) } catch let error where TaskDamage.isLasting(error) {
+        TaskLog.unreadable(logger, "the tokens of queues, which begin with all of theirs", error)
+      }
+      let (next, damage) = try Self.nextEvent(parts)
+      if let damage { TaskLog.unreadable(logger, "the number of the last event", damage) }
       state.withLock { $0.nextEvent = max($0.nextEvent, next) }
+    }
+  }
+
+  /// Returns the number of the next event that the database keeps, and an error if the last one can't be read.
+  ///
+  /// In that case it is the first number from which on there are no events, neither readable ones nor others, so that
+  /// no number is assigned again. Complexity: 64 seeks. If nothing of the events can be read, that is not known, and the
+  /// number is the latest time of day at which tasks were run, in milliseconds since 1970: no database has kept one
+  /// event in each millisecond since then.
+  static func nextEvent(_ parts: TaskParts) throws -> (number: UInt64, damage: (any Error)?) {
+    do {
+      let last = try parts.events.first(isReverse: true)
+      return (try last.map { try TaskEventRecord.number(of: $0.key) + 1 } ?? 1, nil)
+    } catch let error where TaskDamage.isLasting(error) {
+      var (low, high) = (UInt64(0), UInt64.max)
+      while high - low > 1 {
+        let middle = low + (high - low) / 2
+        do {
+          let first = try parts.events.first(in: StorageRange(lower: TaskEventRecord.key(middle)))
+          if first == nil { high = middle } else { low = middle }
+        } catch let other where TaskDamage.isLasting(other) { low = middle }
+      }
+      if high < 1 << 62 { return (high, error) }
+      let latest = try latestTime(parts.config) ?? 1
+      return (UInt64(max(1, latest)), error)
     }
   }
 
@@ -67,17 +98,25 @@ extension TaskScheduler {
   /// Loads the tasks that others depend on, and those that have ended before all their children received it.
   private func loadParents(_ parts: TaskParts) throws {
     var found: [TaskID] = []
+    var areAll = true
     var range = StorageRange(prefix: [TaskKeys.children])
-    while found.count < Self.parentMaximum, let (key, _) = try parts.live.first(in: range) {
-      let id = try TaskKeys.id(of: key, at: 1)
-      found.append(id)
-      guard id.rawValue < .max else { break }
-      range.lower = TaskKeys.child(of: TaskID(rawValue: id.rawValue + 1))
+    do {
+      while found.count < Self.parentMaximum, let (key, _) = try parts.live.first(in: range) {
+        let id = try TaskKeys.id(of: key, at: 1)
+        found.append(id)
+        guard id.rawValue < .max else { break }
+        range.lower = TaskKeys.child(of: TaskID(rawValue: id.rawValue + 1))
+      }
+    } catch let error where TaskDamage.isLasting(error) {
+      // Every task may be one that others depend on.
+      TaskLog.unreadable(logger, "tasks that depend on others", error)
+      areAll = false
     }
-    var pending: [TaskID] = []
-    var cursor = try parts.config.cursor(StorageRange(prefix: [ConfigKeys.pending]), keysOnly: true)
-    while let (key, _) = try cursor.next() { pending.append(try TaskKeys.id(of: key, at: 1)) }
-    dispatcher.loadParents(found, areAll: found.count < Self.parentMaximum, pending: pending)
+    let (pending, damage) = try TaskDamage.keys(of: StorageRange(prefix: [ConfigKeys.pending]), in: parts.config)
+    if let damage { TaskLog.unreadable(logger, "tasks that depend on others which have ended", damage) }
+    dispatcher.loadParents(
+      found, areAll: areAll && found.count < Self.parentMaximum,
+      pending: pending.compactMap { try? TaskKeys.id(of: $0, at: 1) })
   }
 
   private func loadTokens(_ config: Part) throws {
@@ -90,23 +129,34 @@ extension TaskScheduler {
     dispatcher.loadTokens(tokens)
   }
 
-  /// Returns the lines that have tasks.
+  /// Returns the lines that have tasks, and those that may have tasks but whose first one can't be read.
   ///
   /// Complexity: one seek for each line.
-  static func lines(_ live: Part) throws -> [LineID] {
+  func lines(_ live: Part) throws -> [LineID] {
     var lines: [LineID] = []
     var range = StorageRange(prefix: [TaskPosition.Kind.line.rawValue])
-    while let (key, _) = try live.first(in: range) {
-      let line = try LineID(of: key)
-      lines.append(line)
-      if line.lane < .max {
-        range.lower = LineID(queue: line.queue, lane: line.lane + 1).begin
-      } else if line.queue < .max {
-        range.lower = TaskKeys.lines(line.queue + 1)
-      } else {
-        break
+    while true {
+      do {
+        guard let (key, _) = try live.first(in: range) else { return lines }
+        let line = try LineID(of: key)
+        lines.append(line)
+        if line.lane < .max {
+          range.lower = LineID(queue: line.queue, lane: line.lane + 1).begin
+        } else if line.queue < .max {
+          range.lower = TaskKeys.lines(line.queue + 1)
+        } else {
+          return lines
+        }
+      } catch let error where TaskDamage.isLasting(error) {
+        TaskLog.unreadable(logger, "the first tasks of some queues", error)
+        let next = try TaskDamage.end(of: range, in: live)
+        // Reading their tasks passes those that can't be read. Limit keys are known only by their tasks.
+        lines += dispatcher.queueNumbers.map { LineID(queue: $0) }.filter { line in
+          !LineEntry.precedes(line.begin, range.lower) && next.map { LineEntry.precedes(line.begin, $0) } ?? true
+        }
+        guard let next else { return lines }
+        range.lower = next
       }
     }
-    return lines
   }
 }

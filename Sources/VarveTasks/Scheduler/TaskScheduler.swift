@@ -352,7 +352,7 @@ public final class TaskScheduler: Sendable {
       try await prune()
       try await loadState(number)
       if dispatcher.areAllHeld { TaskLog.held(logger, database.path) } else { try await startSchedules() }
-      dispatcher.discover(try await readAcknowledged(database) { tx in try Self.lines(tx.tasks.parts.live) })
+      dispatcher.discover(try await readAcknowledged(database) { tx in try lines(tx.tasks.parts.live) })
       try openInbox()
     } catch {
       dispatcher.detach()

@@ -105,6 +105,12 @@ final class AsideChanges: TaskChanging {
     try rewrite(old, &new)
   }
 
+  /// Applies the end of a task to the tasks that depend on it, or leaves them to the next start.
+  func settle(_ id: TaskID, as state: TaskState, leavesChildren: Bool) throws {
+    if !leavesChildren { return try settle(id, as: state) }
+    try parts.config.put(ConfigKeys.pending(id), ConfigKeys.pending(state, from: TaskID(rawValue: 0)))
+  }
+
   /// Transitions 6 and 7: applies the end of a task to the tasks that depend on it.
   func settle(_ id: TaskID, as state: TaskState) throws {
     var children = makeChildren()

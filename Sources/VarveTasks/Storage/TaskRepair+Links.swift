@@ -89,8 +89,8 @@ extension TaskRepair {
   mutating func repairPending(_ key: [UInt8], _ value: [UInt8], _ parts: TaskParts) throws {
     let id = try TaskKeys.id(of: key, at: 1)
     note(id)
-    guard value != [TaskChildren.unknown], let state = try Self.state(of: id, parts), state != .dead else { return }
-    try parts.config.put(key, [TaskChildren.unknown])
+    guard value.first != ConfigKeys.unknown, let state = try Self.state(of: id, parts), state != .dead else { return }
+    try parts.config.put(key, ConfigKeys.pendingUnknown(nil))
   }
 
   mutating func repairChild(_ key: [UInt8], _ parts: TaskParts) throws {
@@ -135,8 +135,9 @@ extension TaskRepair {
     if let state, state != .dead { return }
     let key = ConfigKeys.pending(parent)
     let value = try parts.config.get(key)
-    if value?.count == 1 { return }
-    try parts.config.put(key, [value?.first ?? TaskChildren.unknown])
+    // Only a row that names the first child is longer.
+    if let value, value.count <= 2 { return }
+    try parts.config.put(key, [value?.first ?? ConfigKeys.unknown])
     if state == nil, value == nil { found.released += 1 }
   }
 }

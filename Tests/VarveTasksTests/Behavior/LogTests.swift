@@ -22,6 +22,7 @@ import VarveTesting
     case dead = "a task is dead"
     case damaged = "a task can't be read, and is left out"
     case failed = "the scheduler could not write to the database, and tries again"
+    case unreadable = "a part of the database can't be read, and what needs it is left out"
     case slot = "a task of a schedule could not be made, and its slot is left out"
     case abandoned = "handlers do not return, and are abandoned"
     case unwatched = "the inbox can't be watched, and is looked at when the scheduler starts"
@@ -121,6 +122,7 @@ import VarveTesting
       return attempt(id, "no")
     case .damaged: return try await readDamaged()
     case .failed: return try await failToWrite()
+    case .unreadable: return try await failToRead()
     case .slot: return try await failToMakeSlot()
     case .abandoned: return try await abandon()
     case .unwatched: return try await openUnwatched()
@@ -188,6 +190,30 @@ import VarveTesting
     await scheduler.stop()
     try await database.close()
     return ["error": "\(FailingBackend.error)"]
+  }
+
+  private func failToRead() async throws -> [String: String] {
+    let backend = DamagedBackend(try EngineBackend.inMemory())
+    let database = try await Database.open(backend, path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
+    let clock = ManualSchedulerClock()
+    let scheduler = try scheduler(database, clock)
+    try enqueueKept(database)
+    try await start(scheduler)
+    await scheduler.stop()
+    // The task is to be forgotten by now.
+    clock.advance(by: .seconds(100))
+    backend.damage(StorageRange(prefix: [EndedKeys.history]), of: "ended")
+    try await scheduler.start()
+    await scheduler.stop()
+    try await database.close()
+    return ["error": "\(DamagedBackend.error)"]
+  }
+
+  /// Calls the blocking form, for a task that is kept for a second.
+  private func enqueueKept(_ database: Database) throws {
+    var options = Note.defaults
+    options.retention = .keep(.seconds(1))
+    try database.write { tx in _ = try tx.enqueue(Note("a"), options) }
   }
 
   private func failToMakeSlot() async throws -> [String: String] {

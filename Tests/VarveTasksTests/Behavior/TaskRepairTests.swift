@@ -344,25 +344,25 @@ struct TaskRepairTests {
         var cursor = try part.cursor(StorageRange(prefix: [tag]))
         while let (key, value) = try cursor.next() { try body(key, value) }
       }
-      try each(parts.live, TaskKeys.byID) { key, _ in
+      try each(parts.live, TaskKeys.byID) { key, _ throws in
         #expect(try open.contains(TaskKeys.id(of: key, at: 1)), comment)
       }
-      try each(parts.live, TaskKeys.claim) { key, _ in
+      try each(parts.live, TaskKeys.claim) { key, _ throws in
         #expect(try open.contains(TaskKeys.id(of: key, at: 5)), comment)
       }
-      try each(parts.live, TaskKeys.signal) { key, _ in
+      try each(parts.live, TaskKeys.signal) { key, _ throws in
         #expect(try open.contains(TaskKeys.id(of: key, at: 9)), comment)
       }
       for tag in [TaskKeys.cancel, TaskKeys.step] {
-        try each(parts.live, tag) { key, _ in #expect(try open.contains(TaskKeys.id(of: key, at: 1)), comment) }
+        try each(parts.live, tag) { key, _ throws in #expect(try open.contains(TaskKeys.id(of: key, at: 1)), comment) }
       }
-      try each(parts.config, ConfigKeys.progress) { key, _ in
+      try each(parts.config, ConfigKeys.progress) { key, _ throws in
         #expect(try open.contains(TaskKeys.id(of: key, at: 1)), comment)
       }
-      try each(parts.config, ConfigKeys.unique) { _, value in
+      try each(parts.config, ConfigKeys.unique) { _, value throws in
         #expect(try open.contains(ConfigKeys.unique(value).id), comment)
       }
-      try each(parts.live, TaskKeys.children) { key, _ in
+      try each(parts.live, TaskKeys.children) { key, _ throws in
         let (parent, child) = (try TaskKeys.id(of: key, at: 1), try TaskKeys.id(of: key, at: 9))
         #expect(try parts.position(of: child)?.state == .blocked, comment)
         #expect(try parts.live.get(TaskKeys.parent(of: child, parent)) != nil, comment)
@@ -370,7 +370,7 @@ struct TaskRepairTests {
         let isPending = try parts.config.get(ConfigKeys.pending(parent)) != nil
         #expect(open.contains(parent) || isPending, comment)
       }
-      try each(parts.live, TaskKeys.parents) { key, _ in
+      try each(parts.live, TaskKeys.parents) { key, _ throws in
         let (child, parent) = (try TaskKeys.id(of: key, at: 1), try TaskKeys.id(of: key, at: 9))
         #expect(try parts.live.get(TaskKeys.child(of: parent, child)) != nil, comment)
       }
