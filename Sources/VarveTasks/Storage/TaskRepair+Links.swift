@@ -135,8 +135,9 @@ extension TaskRepair {
     if let state, state != .dead { return }
     let key = ConfigKeys.pending(parent)
     let value = try parts.config.get(key)
-    // Only a row that names the first child is longer.
-    if let value, value.count <= 2 { return }
+    if let value, value.count == 1 { return }
+    if let value, ConfigKeys.state(ofUnknown: value) != nil, state != nil { return }
+    // A task that is lost counts as done, also if it had failed.
     try parts.config.put(key, [value?.first ?? ConfigKeys.unknown])
     if state == nil, value == nil { found.released += 1 }
   }
