@@ -186,7 +186,8 @@ final class TaskFixture: Sendable {
 
   /// Attaches a host to the dispatcher, for a test that takes the work of a start itself.
   func attach(
-    workers: Int = 1, start: UInt32 = 1, wake: @escaping @Sendable () -> Void = {}, timersChanged: @escaping @Sendable () -> Void = {}
+    workers: Int = 1, start: UInt32 = 1, wake: @escaping @Sendable () -> Void = {},
+    timersChanged: @escaping @Sendable () -> Void = {}
   ) {
     let scheduler = scheduler
     let host = TaskDispatcher.Host(

@@ -73,7 +73,7 @@ extension DatabaseCore {
   /// Makes the last commit, when the database is closed. No transaction runs, and none can begin any more, so nothing
   /// follows this commit, even if the storage then fails to close.
   ///
-  /// The commit is not published, because nobody can read it in this process. If it can't be made, the database is as
+  /// The commit is not published, because no one can read it in this process. If it can't be made, the database is as
   /// after the death of the process.
   func commitLast() {
     guard !backend.isReadOnly, let body = lastWrites.withLock({ $0.body }),

@@ -43,7 +43,7 @@ public final class DatabaseWorker: Sendable {
 
   /// Runs work as `runAsync` does. While the database is being closed by a call that may fail, the work waits for the
   /// end of that call. Calls `closed` instead of running the work if the database is closed.
-  package func runIfOpen(
+  public func runIfOpen(
     _ body: @escaping @Sendable (Database) async -> Void, orElse closed: @escaping @Sendable () -> Void
   ) {
     guard let core = core.value, !core.isClosing else { return closed() }
@@ -55,7 +55,7 @@ public final class DatabaseWorker: Sendable {
   ///
   /// A close that throws without an effect makes no such commit. After the commit the database is closed for this
   /// program, even if the close throws an error of the storage. The commit is not made if the storage can't be written.
-  package func writeAtClose(_ body: @escaping @Sendable (AsideParts) throws -> Void) {
+  public func writeAtClose(_ body: @escaping @Sendable (AsideParts) throws -> Void) {
     core.value?.writeAtClose(body)
   }
 }

@@ -6,8 +6,9 @@ internal import Varve
 /// The end of a parent has to find out whether the child waits for another one. The rows of parents that have ended
 /// before are deleted, but a scan still iterates over them until they are compacted away: a scan from the first row
 /// would make a group of n members cost n² steps. Here the end of a parent looks at one row. When the parent that this
-/// row stands for ends itself, the search begins at its row, in the direction in which the parents end: the next open
-/// one is adjacent, whether they end in ascending or in descending order of their ids.
+/// row stands for ends itself, the search begins at its row, in the direction in which the last search has found one,
+/// and turns only if there is none: the next open one is near, whether the parents end in ascending or in descending
+/// order of their ids. Several of them run at once, so the order is not exact.
 ///
 /// A remembered parent is only a hint, which is checked against the rows before it is used.
 ///
@@ -15,8 +16,8 @@ internal import Varve
 final class OpenParents: Sendable {
   private struct Hint {
     var open: TaskID
-    /// The parent that ended last.
-    var ended: TaskID
+    /// Whether it was found before the parent that had ended, and not after it.
+    var isBefore: Bool
   }
 
   private let hints = Mutex<[TaskID: Hint]>([:])
@@ -27,12 +28,9 @@ final class OpenParents: Sendable {
   /// Returns whether a child waits for a task other than `parent`, whose row may have been deleted already.
   func hasOther(than parent: TaskID, of child: TaskID, in live: Part) throws -> Bool {
     let hint = hints.withLock { $0[child] }
-    if let hint, hint.open != parent, try live.get(TaskKeys.parent(of: child, hint.open)) != nil {
-      remember(hint.open, parent, child)
-      return true
-    }
-    let descends = hint.map { parent < $0.ended } ?? false
-    for isReverse in [descends, !descends] {
+    if let hint, hint.open != parent, try live.get(TaskKeys.parent(of: child, hint.open)) != nil { return true }
+    let isBefore = hint?.isBefore ?? false
+    for isReverse in [isBefore, !isBefore] {
       var range = StorageRange(prefix: TaskKeys.parent(of: child))
       if isReverse {
         range.upper = TaskKeys.parent(of: child, parent)
@@ -42,7 +40,7 @@ final class OpenParents: Sendable {
         continue
       }
       if let (key, _) = try live.first(in: range, isReverse: isReverse) {
-        remember(try TaskKeys.id(of: key, at: 9), parent, child)
+        remember(Hint(open: try TaskKeys.id(of: key, at: 9), isBefore: isReverse), child)
         return true
       }
     }
@@ -50,10 +48,10 @@ final class OpenParents: Sendable {
     return false
   }
 
-  private func remember(_ open: TaskID, _ ended: TaskID, _ child: TaskID) {
+  private func remember(_ hint: Hint, _ child: TaskID) {
     hints.withLock { hints in
       if hints.count >= Self.maximum, hints[child] == nil { hints.removeAll() }
-      hints[child] = Hint(open: open, ended: ended)
+      hints[child] = hint
     }
   }
 

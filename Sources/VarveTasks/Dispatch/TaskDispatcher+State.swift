@@ -192,21 +192,10 @@ extension TaskDispatcher.State {
         line.turnCount = count
         return .interrupted
       }
-      if !left.isEmpty, let isDone = left[entry.id] {
-        // No task may overtake the head of a serial queue.
-        if rules.isSerial, !isDone { return .idle }
+      if rules.isSerial, entry.state != .ready, left[entry.id] == nil { return .idle }
+      if !left.isEmpty || !held.isEmpty, let passes = passes(entry, of: line) {
+        if !passes { return .idle }
         _ = line.popFirst()
-        continue
-      }
-      if rules.isSerial, entry.state != .ready { return .idle }
-      if held[entry.id] != nil {
-        // No task may overtake the head of a serial queue. In a standard queue, other tasks overtake a held one.
-        if rules.isSerial {
-          heldLines[entry.id] = line.id
-          return .idle
-        }
-        _ = line.popFirst()
-        aside[entry.id] = (line.id, entry)
         continue
       }
       guard let value = entry.value else {
@@ -240,6 +229,17 @@ extension TaskDispatcher.State {
       if entry.crashes > 0 { (hasSuspect, suspect) = (true, nil) }
     }
     return .idle
+  }
+
+  /// Returns whether others may overtake the first task of a line, which may not begin now because a transaction is
+  /// changing it, or it was left out until the next start. Returns `nil` if it may begin.
+  private mutating func passes(_ entry: LineEntry, of line: TaskLine) -> Bool? {
+    // No task may overtake the head of a serial queue, unless it was done.
+    let isSerial = line.rules.isSerial
+    if let isDone = left[entry.id] { return !isSerial || isDone }
+    if held[entry.id] == nil { return nil }
+    if isSerial { heldLines[entry.id] = line.id } else { aside[entry.id] = (line.id, entry) }
+    return !isSerial
   }
 
   /// The time for which no other task begins because one that may have caused the death of a process is next.
@@ -433,5 +433,46 @@ extension TaskDispatcher.State {
     let deadline = host.clock.continuousNow + min(wait, .milliseconds(record.delay))
     timers.insert(
       TaskTimers.Entry(deadline: deadline, wall: nil, suspending: nil, action: .line(line.id, key: entry.key)))
+  }
+
+  // MARK: - Timers
+
+  mutating func insert(_ timer: TaskDelta.Timer, _ host: TaskDispatcher.Host) {
+    if let end = timers.end, !LineEntry.precedes(timer.key, end) {
+      if isLoadingTimers { missedTimers.append(timer) }
+      return
+    }
+    add(timer, host.clock)
+    // While rows are read, the end is the first one of these.
+    if !isLoadingTimers { timers.trim() }
+  }
+
+  /// Forgets the timers of attempts that have ended: those that are first, and all if there are many.
+  mutating func dropEndedAttempts() {
+    let (running, abandonable, timerOfSuspect) = (running, abandonable, suspect?.timer)
+    timers.dropAttempts(beyond: 8 * (running.count + abandonable.count) + 256) { action in
+      switch action {
+      case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch):
+        running[id]?.epoch != epoch
+      case .abandon(let id, let epoch): abandonable[AttemptKey(id: id, epoch: epoch)] == nil
+      case .suspect: timerOfSuspect == nil
+      case .task, .line, .tokens, .schedule, .ageing: false
+      }
+    }
+  }
+
+  /// Notes that from a key on there are rows of timers on disk that are not in memory.
+  mutating func noteMoreTimers(from key: [UInt8]) {
+    // The read may not have found them.
+    if isLoadingTimers, moreTimersMeanwhile.map({ LineEntry.precedes(key, $0) }) ?? true { moreTimersMeanwhile = key }
+    timers.cut(from: key)
+  }
+
+  mutating func add(_ timer: TaskDelta.Timer, _ clock: any SchedulerClock) {
+    let deadline = timer.deadline ?? clock.continuousNow + WallTime.wait(from: clock.wallNow, to: timer.due)
+    timers.insert(
+      TaskTimers.Entry(
+        deadline: deadline, wall: timer.deadline == nil ? timer.due : nil, suspending: nil,
+        action: .task(timer.id, key: timer.key)))
   }
 }

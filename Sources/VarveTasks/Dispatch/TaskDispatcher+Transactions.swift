@@ -25,18 +25,6 @@ extension TaskDispatcher {
     }
   }
 
-  /// Notes in the last commit, with which the database is closed, that no process died while tasks of the last start ran.
-  ///
-  /// No task is claimed after this commit, and the number of the start is not given again. So the note says nothing
-  /// about a later death.
-  func noteClose(_ parts: AsideParts) throws {
-    guard let start = state.withLock({ $0.recoveredStart }) else { return }
-    let parts = try TaskParts(parts)
-    // After a stop no task runs.
-    guard try parts.live.first(in: StorageRange(prefix: TaskKeys.claimPrefix)) != nil else { return }
-    try parts.config.put(ConfigKeys.closedStart, ConfigKeys.closedStart(start))
-  }
-
   /// Lets the tasks that run count as those of a process that has died.
   func forgetStart() { state.withLock { $0.recoveredStart = nil } }
 

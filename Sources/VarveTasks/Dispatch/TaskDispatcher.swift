@@ -564,45 +564,4 @@ extension TaskDispatcher.State {
     isPumping = true
     return host
   }
-
-  // MARK: - Timers
-
-  mutating func insert(_ timer: TaskDelta.Timer, _ host: TaskDispatcher.Host) {
-    if let end = timers.end, !LineEntry.precedes(timer.key, end) {
-      if isLoadingTimers { missedTimers.append(timer) }
-      return
-    }
-    add(timer, host.clock)
-    // While rows are read, the end is the first one of these.
-    if !isLoadingTimers { timers.trim() }
-  }
-
-  /// Forgets the timers of attempts that have ended: those that are first, and all if there are many.
-  mutating func dropEndedAttempts() {
-    let (running, abandonable, timerOfSuspect) = (running, abandonable, suspect?.timer)
-    timers.dropAttempts(beyond: 8 * (running.count + abandonable.count) + 256) { action in
-      switch action {
-      case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch):
-        running[id]?.epoch != epoch
-      case .abandon(let id, let epoch): abandonable[AttemptKey(id: id, epoch: epoch)] == nil
-      case .suspect: timerOfSuspect == nil
-      case .task, .line, .tokens, .schedule, .ageing: false
-      }
-    }
-  }
-
-  /// Notes that from a key on there are rows of timers on disk that are not in memory.
-  mutating func noteMoreTimers(from key: [UInt8]) {
-    // The read may not have found them.
-    if isLoadingTimers, moreTimersMeanwhile.map({ LineEntry.precedes(key, $0) }) ?? true { moreTimersMeanwhile = key }
-    timers.cut(from: key)
-  }
-
-  mutating func add(_ timer: TaskDelta.Timer, _ clock: any SchedulerClock) {
-    let deadline = timer.deadline ?? clock.continuousNow + WallTime.wait(from: clock.wallNow, to: timer.due)
-    timers.insert(
-      TaskTimers.Entry(
-        deadline: deadline, wall: timer.deadline == nil ? timer.due : nil, suspending: nil,
-        action: .task(timer.id, key: timer.key)))
-  }
 }

@@ -87,8 +87,9 @@ public struct TaskContext: Sendable {
   /// not at all.
   ///
   /// Therefore the effects in the database happen exactly once, even if the process dies. What the handler returns
-  /// later is ignored. If the scheduler has changed a task that `body` read or changed, `body` runs again, up to eight
-  /// times.
+  /// later is ignored. If the scheduler has changed a task that `body` read or changed, `body` runs again. If a long
+  /// transaction has the writer, the call waits for it, up to eight times as long as `DatabaseOptions.writerTimeout`.
+  /// In all, `body` is tried up to eight times.
   ///
   /// Throws `TaskError.leaseLost`, without writing, if the attempt has ended already or the task was cancelled; the
   /// errors of `body`, after which the task still runs; and the errors of `Database.write`.

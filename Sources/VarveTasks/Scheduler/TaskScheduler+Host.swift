@@ -85,16 +85,20 @@ extension TaskScheduler: CompletingHost {
     return try database.read { tx in try tx.tasks.parts.live.get(TaskKeys.step(run.id, step)) }
   }
 
-  /// The maximum number of times that the transaction of `complete` runs.
+  /// The maximum number of times that the transaction of `complete` is tried.
   private static let completeAttempts = 8
 
-  /// Runs a transaction, and runs it again if something that it read was changed beside it.
-  private static func retryingConflicts<Result: Sendable>(
-    attempts: Int, _ body: @Sendable () async throws -> Result
+  /// Runs the transaction of `complete`, and runs it again if something that it read was changed beside it, or if it has
+  /// waited in vain for a long transaction that has the writer.
+  static func completing<Result: Sendable>(
+    _ run: TaskRun, _ body: @Sendable () async throws -> Result
   ) async throws -> Result {
-    for _ in 1..<attempts {
+    for _ in 1..<completeAttempts {
       do { return try await body() } catch let error as DatabaseError where error.code == .conflict {
         await Task.yield()
+      } catch let error as DatabaseError where error.code == .writerBusy {
+        // A stop does not wait for the writer again.
+        if run.state.withLock({ $0.isInterrupted || $0.isCancelling }) { throw error }
       }
     }
     return try await body()
@@ -120,7 +124,7 @@ extension TaskScheduler: CompletingHost {
       let (database, now) = (database, WallTime.milliseconds(clock.wallNow))
       let durability: StorageDurability? = run.rules.strictDurableOrder ? .power : nil
       let result = try await Self.shielded {
-        try await Self.retryingConflicts(attempts: Self.completeAttempts) {
+        try await Self.completing(run) {
           try await database.write(durability: durability) { tx in
             let result = try body(tx)
             let plan = try TaskPlan(TaskSettlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)

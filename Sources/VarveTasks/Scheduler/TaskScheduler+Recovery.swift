@@ -1,3 +1,4 @@
+internal import FutexLocks
 internal import Synchronization
 internal import Varve
 
@@ -30,6 +31,18 @@ extension TaskScheduler {
       let config = try TaskParts(parts).config
       if try config.get(ConfigKeys.closedStart) != nil { try config.delete(ConfigKeys.closedStart) }
     }
+  }
+
+  /// Notes in the last commit, with which the database is closed, that no process died while tasks of the last start ran.
+  ///
+  /// No task is claimed after this commit, and the number of the start is not given again. So the note says nothing
+  /// about a later death.
+  static func noteClose(_ parts: AsideParts, _ dispatcher: TaskDispatcher) throws {
+    guard let start = dispatcher.state.withLock({ $0.recoveredStart }) else { return }
+    let parts = try TaskParts(parts)
+    // After a stop no task runs.
+    guard try parts.live.first(in: StorageRange(prefix: TaskKeys.claimPrefix)) != nil else { return }
+    try parts.config.put(ConfigKeys.closedStart, ConfigKeys.closedStart(start))
   }
 
   /// Returns the keys of `live` with a prefix that can be read.

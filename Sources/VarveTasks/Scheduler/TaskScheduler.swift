@@ -343,7 +343,7 @@ public final class TaskScheduler: Sendable {
       state.start = number
     }
     sideWork.open()
-    dispatcher.worker.writeAtClose { [dispatcher] parts in try dispatcher.noteClose(parts) }
+    dispatcher.worker.writeAtClose { [dispatcher] parts in try Self.noteClose(parts, dispatcher) }
     // A handler may have been registered since the scheduler was attached.
     useHandlers()
     do {

@@ -1,4 +1,4 @@
-package import Varve
+public import Varve
 
 /// Makes the tasks of a database consistent after damaged blocks were given up (`DamageRepairing`).
 ///
@@ -26,7 +26,7 @@ package import Varve
 ///
 /// Each call of `step` is a transaction that reads at most 512 rows, or about 1 MiB of them. In memory it holds a
 /// number for each queue and state, and the ids of the tasks that were running.
-package struct TaskRepair: Sendable {
+struct TaskRepair: Sendable {
   /// The treatment of the rows with a prefix.
   enum Work: Sendable {
     case endedRow, endedID, name, tokens, event, row, byID, claim, cancel, signal, step, progress, unique, pending
@@ -253,17 +253,16 @@ package struct TaskRepair: Sendable {
 }
 
 extension TaskStorage: DamageRepairing {
-  /// Returns a repair that has not begun.
-  package func makeRepair() -> TaskRepair { TaskRepair() }
-
-  /// Makes the next step of a repair: see `TaskRepair`.
-  package func repair(_ repair: inout TaskRepair, in transaction: TaskStorageTransaction) throws -> Bool {
-    try repair.step(transaction)
+  /// Makes the next step of a repair, which makes what is left of the tasks consistent.
+  public func repair(_ progress: inout (any Sendable)?, in transaction: TaskStorageTransaction) throws -> Bool {
+    var repair = progress as? TaskRepair ?? TaskRepair()
+    defer { progress = repair }
+    return try repair.step(transaction)
   }
 
   /// Returns what a repair has found.
-  package func findings(of repair: TaskRepair) -> [String: Int] {
-    let found = repair.found
+  public func findings(of progress: (any Sendable)?) -> [String: Int] {
+    guard let found = (progress as? TaskRepair)?.found else { return [:] }
     return [
       "tasks": found.tasks, "restored rows": found.restored, "lost tasks": found.lost, "removed rows": found.removed,
       "released tasks": found.released, "named queues": found.named, "unreadable rows": found.unreadable,

@@ -8,12 +8,12 @@ import VarveTesting
 
 /// Tests of transactions that change all tasks of a queue while a scheduler runs them.
 @Suite(.timeLimit(.minutes(10))) struct BusySelectionTests {
-  /// The number of tasks that wait behind those that run, and that run until they are cancelled.
+  /// The number of tasks that wait after those that run, and that run until they are cancelled.
   private static let waitingCount = 600
 
   /// Returns a scheduler that runs four tasks, and these tasks and one that waits for five seconds, by their texts.
   ///
-  /// Three of the four end in different ways after `mayEnd`. Many others wait behind them.
+  /// Three of the four end in different ways after `mayEnd`. Many others wait after them.
   private static func busy(_ mayEnd: AsyncFlag) async throws -> (fixture: TaskFixture, ids: [String: TaskID]) {
     let fixture = try TaskFixture(workers: 4)
     try fixture.handle { note, _ in

@@ -146,4 +146,37 @@ import VarveTesting
     #expect(fixture.lines.take() == ["runs", "parked"])
     await fixture.scheduler.stop()
   }
+
+  @Test func `complete waits on for a transaction that holds the writer for long, unless the attempt is to end`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let isChecked = Flag()
+    try fixture.handle { _, context in
+      let run = context.run
+      let count = Mutex(0)
+      /// Fails twice, as when the writer is not free in time.
+      @Sendable func commit() throws -> Int {
+        try count.withLock { count in
+          count += 1
+          if count < 3 { throw DatabaseError(.writerBusy, "the writer is held") }
+          return count
+        }
+      }
+      let result = try await TaskScheduler.completing(run) { try commit() }
+      #expect(result == 3)
+      count.withLock { $0 = 0 }
+      run.state.withLock { $0.isInterrupted = true }
+      await #expect(throws: DatabaseError.self) { try await TaskScheduler.completing(run) { try commit() } }
+      #expect(count.withLock { $0 } == 1)
+      run.state.withLock { $0.isInterrupted = false }
+      isChecked.set()
+      return .done
+    }
+    try await fixture.scheduler.start()
+    try fixture.enqueue("task")
+    await fixture.scheduler.waitUntilIdle()
+    #expect(isChecked.isSet)
+    await fixture.scheduler.stop()
+  }
 }

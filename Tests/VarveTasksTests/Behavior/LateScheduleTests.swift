@@ -4,8 +4,8 @@ import FutexLocks
 import Synchronization
 import Testing
 import Varve
-import VarveTesting
 import VarveTestSupport
+import VarveTesting
 
 @testable import VarveTasks
 

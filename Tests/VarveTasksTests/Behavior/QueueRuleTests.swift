@@ -13,7 +13,9 @@ import VarveTesting
     fixture.scheduler.use(serial, for: .prefix("chat-"))
     for number in 0..<20_000 {
       serial.weight = number + 1
-      try fixture.scheduler.register(Note.self, on: [.named(QueueName("queue \(number)"))], rules: serial) { _, _ in .done }
+      try fixture.scheduler.register(Note.self, on: [.named(QueueName("queue \(number)"))], rules: serial) { _, _ in
+        .done
+      }
     }
     // A lookup iterates over these alone, and a registration over none.
     let table = fixture.scheduler.state.withLock { $0.queues }

@@ -3,18 +3,14 @@
 ///
 /// Such an extension is not built again after a repair of the database. At its next registration its repair runs
 /// instead, in steps, each in a write transaction of its own, before the registration ends.
-package protocol DamageRepairing: DatabaseExtension {
-  /// A repair: how far it is, and what it has found.
-  associatedtype Repair: Sendable
-
-  /// Returns a repair that has not begun.
-  func makeRepair() -> Repair
+public protocol DamageRepairing: DatabaseExtension {
   /// Makes the next step of a repair. Returns whether further steps follow.
   ///
+  /// `progress` is what the last step has set, or `nil` at the first one: how far the repair is, and what it has found.
   /// A crash between two steps begins the repair again, so a step must not undo anything if it is repeated.
-  func repair(_ repair: inout Repair, in transaction: Transaction) throws -> Bool
-  /// Returns the numbers that the log has of a repair that has ended.
-  func findings(of repair: Repair) -> [String: Int]
+  func repair(_ progress: inout (any Sendable)?, in transaction: Transaction) throws -> Bool
+  /// Returns the numbers that the log has of a repair that has ended. `progress` is what its last step has set.
+  func findings(of progress: (any Sendable)?) -> [String: Int]
 }
 
 /// Runs the repair of an extension that is `DamageRepairing`.
@@ -53,27 +49,27 @@ struct ExtensionRepair {
       try core.backend.snapshot().contains(mark, in: catalog)
     else { return }
     do {
-      let repair = try repaired(definition)
+      let progress = try repaired(definition)
       try end()
-      DatabaseLog.repairedExtension(path: core.path, name: registered.name, definition.findings(of: repair))
+      DatabaseLog.repairedExtension(path: core.path, name: registered.name, definition.findings(of: progress))
     } catch let error as DatabaseError where error.code == .corruption {
       DatabaseLog.unrepairedExtension(error, path: core.path, name: registered.name)
     }
   }
 
-  private func repaired<Definition: DamageRepairing>(_ definition: Definition) throws -> Definition.Repair {
+  private func repaired<Definition: DamageRepairing>(_ definition: Definition) throws -> (any Sendable)? {
     let handle = ExtensionHandle(name: registered.name, definition: definition)
     let terms = WriteTerms(label: "repair \(registered.name)", waitsForWriter: true)
-    var repair = definition.makeRepair()
+    var progress: (any Sendable)?
     while true {
       if core.isClosing { throw WriterQueue.closedError }
-      // A step that is rolled back leaves the repair as it was.
-      var next = repair
+      // A step that is rolled back leaves the progress as it was.
+      var next = progress
       let continues = try core.write(terms) { transaction in
         try definition.repair(&next, in: transaction[handle])
       }
-      repair = next
-      if !continues { return repair }
+      progress = next
+      if !continues { return progress }
     }
   }
 

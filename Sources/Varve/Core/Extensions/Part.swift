@@ -150,7 +150,7 @@ public struct Part {
   /// What the transaction itself has written is ignored, and nothing is noted for the check at the commit.
   ///
   /// Complexity: two seeks for each range, or nothing if there was no such commit.
-  package func haveChanged(firstIn ranges: [StorageRange]) throws -> [Bool] {
+  public func haveChanged(firstIn ranges: [StorageRange]) throws -> [Bool] {
     let transaction = try open.readingParts()
     guard form != .scratch, let family = try open.checkedFamily(slot, isIndependent: isIndependent) else {
       return ranges.map { _ in false }
