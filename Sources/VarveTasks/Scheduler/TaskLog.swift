@@ -88,6 +88,14 @@ enum TaskLog {
       metadata: ["now": "\(now)", "latest": "\(latest)"])
   }
 
+  static func wrongDate(_ logger: Logger, _ schedule: String, last: Int64, now: Int64) {
+    logger.warning(
+      "the last slot of a schedule is more than a day ahead of the clock, and the schedule continues from now",
+      metadata: [
+        "schedule": "\(schedule)", "now": "\(WallTime.date(now))", "latest": "\(WallTime.date(last))",
+      ])
+  }
+
   static func left(_ logger: Logger, _ count: Int) {
     logger.error("handlers do not return, and are abandoned", metadata: ["count": "\(count)"])
   }

@@ -31,6 +31,8 @@ import VarveTesting
     case inboxDelayed = "a file of the inbox could not be applied yet, and is tried again"
     case held = "the database is a copy, and none of its tasks is started until releaseTasks() is called"
     case setBack = "the clock was set back: tasks have run at a later time"
+    case wrongDate =
+      "the last slot of a schedule is more than a day ahead of the clock, and the schedule continues from now"
     case unhandled = "no handler is registered for a kind of tasks, which wait for one"
     case orphans = "tasks were running when the process ended"
   }
@@ -131,6 +133,7 @@ import VarveTesting
     case .inboxDelayed: return try await conflict()
     case .held: return try await openCopy()
     case .setBack: return try await setBack()
+    case .wrongDate: return try await correctDate()
     case .unhandled:
       let scheduler = try scheduler(Self.memory())
       let id = try await scheduler.database.write { tx in try tx.enqueue(Other()).id }
@@ -347,6 +350,21 @@ import VarveTesting
     try await scheduler.start()
     await scheduler.stop()
     return ["now": "\(clock.wallNow)", "latest": "\(latest)"]
+  }
+
+  private func correctDate() async throws -> [String: String] {
+    let clock = ManualSchedulerClock()
+    let scheduler = try scheduler(Self.memory(), clock)
+    try scheduler.schedule("yearly", "@yearly") { _ in Note("a") }
+    try await start(scheduler)
+    let latest = clock.wallNow
+    clock.setWall(latest.addingTimeInterval(-172_800))
+    // The clock is looked at once a minute.
+    await scheduler.advance(clock, by: .seconds(60))
+    let now = clock.wallNow
+    await scheduler.advance(clock, by: .seconds(60))
+    await scheduler.stop()
+    return ["schedule": "yearly", "now": "\(now)", "latest": "\(latest)"]
   }
 
   // MARK: - Their lines
