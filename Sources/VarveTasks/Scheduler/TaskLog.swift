@@ -10,8 +10,22 @@ enum TaskLog {
     ]
   }
 
+  /// Returns a text with its control characters escaped, so that it is one line of the log and can't control a terminal.
+  static func escaped(_ text: String) -> String {
+    let controls: Set<Unicode.GeneralCategory> = [.control, .lineSeparator, .paragraphSeparator]
+    var result = ""
+    for scalar in text.unicodeScalars {
+      if controls.contains(scalar.properties.generalCategory) {
+        result += scalar.escaped(asASCII: true)
+      } else {
+        result.unicodeScalars.append(scalar)
+      }
+    }
+    return result
+  }
+
   static func dead(_ logger: Logger, _ run: TaskRun, _ error: String?) {
-    logger.error("a task is dead", metadata: metadata(run).merging(["error": "\(error ?? "none")"]) { $1 })
+    logger.error("a task is dead", metadata: metadata(run).merging(["error": "\(escaped(error ?? "none"))"]) { $1 })
   }
 
   /// Logs that a task is dead because the process died too often while it ran.
@@ -21,7 +35,7 @@ enum TaskLog {
       metadata: [
         "task.id": "\(record.id)", "task.kind": "\(record.kind)", "task.queue": "\(queue)",
         "task.attempt": "\(record.progress.attempt)", "task.epoch": "\(record.progress.epoch)",
-        "error": "\(record.errors.last ?? "none")",
+        "error": "\(escaped(record.errors.last ?? "none"))",
       ])
   }
 

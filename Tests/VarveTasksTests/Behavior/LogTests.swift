@@ -397,6 +397,17 @@ import VarveTesting
     #expect(entries.first?.level == .error && entries.last?.metadata == ["count": "1"])
   }
 
+  @Test func `the error of a task that is dead is one line, without characters that control a terminal`() async throws {
+    let scheduler = try scheduler(Self.memory())
+    let id = try enqueue(scheduler.database)
+    let error = "no\r\n\u{1B}[31mred\u{7F}\u{85}\u{2028}\t\0 \"caf\u{E9}\" e\u{301} \\ \u{1F469}\u{200D}\u{1F52C}"
+    try await start(scheduler) { _, _ in .discard(error) }
+    await scheduler.stop()
+    let escaped = #"no\r\n\u{1B}[31mred\u{7F}\u{85}\u{2028}\t\0 "#
+    let rest = "\"caf\u{E9}\" e\u{301} \\ \u{1F469}\u{200D}\u{1F52C}"
+    #expect(recorder.entries.map(\.metadata) == [attempt(id, escaped + rest)])
+  }
+
   @Test func `attempts that fail and are repeated, are parked, postponed or done write no line`() async throws {
     let clock = ManualSchedulerClock()
     let scheduler = try scheduler(Self.memory(), clock)
