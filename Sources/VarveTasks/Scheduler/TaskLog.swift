@@ -57,10 +57,10 @@ enum TaskLog {
       metadata: ["what": "\(what)", "error": "\(error)"])
   }
 
-  static func unhandled(_ logger: Logger, _ record: TaskRecord) {
+  static func unhandled(_ logger: Logger, _ record: TaskRecord, _ queue: QueueName) {
     logger.warning(
       "no handler is registered for a kind of tasks, which wait for one",
-      metadata: ["task.kind": "\(record.kind)", "task.id": "\(record.id)"])
+      metadata: ["task.kind": "\(record.kind)", "task.id": "\(record.id)", "task.queue": "\(queue)"])
   }
 
   static func slot(_ logger: Logger, _ slot: TaskSlot, _ error: any Error) {

@@ -139,7 +139,7 @@ import VarveTesting
       let id = try await scheduler.database.write { tx in try tx.enqueue(Other()).id }
       try await start(scheduler)
       await scheduler.stop()
-      return ["task.kind": "other", "task.id": "\(id)"]
+      return ["task.kind": "other", "task.id": "\(id)", "task.queue": "default"]
     case .orphans:
       let scheduler = try scheduler(Self.memory())
       _ = try await claim(in: scheduler.database)
