@@ -15,10 +15,13 @@ enum TaskLog {
     let controls: Set<Unicode.GeneralCategory> = [.control, .lineSeparator, .paragraphSeparator]
     var result = ""
     for scalar in text.unicodeScalars {
-      if controls.contains(scalar.properties.generalCategory) {
-        result += scalar.escaped(asASCII: true)
-      } else {
-        result.unicodeScalars.append(scalar)
+      switch scalar {
+      case "\n": result += "\\n"
+      case "\r": result += "\\r"
+      case "\t": result += "\\t"
+      case _ where controls.contains(scalar.properties.generalCategory):
+        result += "\\u{\(String(scalar.value, radix: 16, uppercase: true))}"
+      default: result.unicodeScalars.append(scalar)
       }
     }
     return result

@@ -403,7 +403,7 @@ import VarveTesting
     let error = "no\r\n\u{1B}[31mred\u{7F}\u{85}\u{2028}\t\0 \"caf\u{E9}\" e\u{301} \\ \u{1F469}\u{200D}\u{1F52C}"
     try await start(scheduler) { _, _ in .discard(error) }
     await scheduler.stop()
-    let escaped = #"no\r\n\u{1B}[31mred\u{7F}\u{85}\u{2028}\t\0 "#
+    let escaped = #"no\r\n\u{1B}[31mred\u{7F}\u{85}\u{2028}\t\u{0} "#
     let rest = "\"caf\u{E9}\" e\u{301} \\ \u{1F469}\u{200D}\u{1F52C}"
     #expect(recorder.entries.map(\.metadata) == [attempt(id, escaped + rest)])
   }
