@@ -164,6 +164,28 @@ import VarveTesting
     await next.scheduler.stop()
   }
 
+  @Test func `a schedule that was stored while the clock was years ahead continues from now if it is registered late`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let begin = fixture.clock.wallNow
+    fixture.clock.setWall(begin + Self.farFuture)
+    try Self.register(fixture)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.stop()
+    #expect(try Self.lastSlot(fixture) == begin + Self.farFuture)
+    fixture.clock.setWall(begin)
+    let next = try TaskFixture(fixture.database, clock: fixture.clock)
+    try next.handle()
+    try await next.scheduler.start()
+    try Self.register(next)
+    await next.scheduler.waitUntilIdle()
+    #expect(try Self.lastSlot(next) == begin)
+    await next.scheduler.advance(next.clock, by: .seconds(600))
+    #expect(next.lines.take() == ["0:10"])
+    await next.scheduler.stop()
+  }
+
   @Test func `a schedule that was registered while the clock was years ahead begins at the start of its scheduler`()
     async throws
   {

@@ -10,7 +10,7 @@ enum TaskLog {
     ]
   }
 
-  /// Returns a text with its control characters escaped, so that it is one line of the log and can't control a terminal.
+  /// Returns a text with its control characters escaped, so that it is one line and can't control a terminal.
   static func escaped(_ text: String) -> String {
     let controls: Set<Unicode.GeneralCategory> = [.control, .lineSeparator, .paragraphSeparator]
     var result = ""

@@ -27,7 +27,7 @@ struct RegisteredSchedule: Sendable {
 
   /// Returns whether a last slot is so long after the present time that the clock showed a wrong date then.
   ///
-  /// A last slot that is less than a day ahead stays, so that no slot runs twice after the clock was set back.
+  /// A last slot that is at most a day ahead stays, so that no slot runs twice after the clock was set back.
   static func isWrong(_ lastSlot: Int64, at now: Int64) -> Bool { lastSlot > now + 86_400_000 }
 }
 
@@ -149,7 +149,7 @@ extension TaskScheduler {
     set(stored.last, asLastOf: schedule)
   }
 
-  /// Lets the loop store the schedules again whose last slot is at a wrong date, which shows when the clock is set back.
+  /// Lets the loop store the schedules again whose last slot is at a wrong date, as the present time shows.
   func correctSchedules() {
     // The schedules of a copy begin when its tasks are released.
     if dispatcher.areAllHeld { return }
@@ -273,8 +273,8 @@ extension TaskScheduler {
     return due
   }
 
-  /// Writes slots of a schedule, or the schedule itself if it is to be stored. Returns its last slot, or `nil` if the schedule
-  /// was removed meanwhile.
+  /// Writes slots of a schedule, or the schedule itself if it is to be stored. Returns its last slot, or `nil` if the
+  /// schedule was removed meanwhile.
   func write(_ due: DueSlots, to changes: AsideChanges, _ now: Int64) throws -> StoredSlot? {
     if due.isNew {
       let isRegistered = state.withLock { $0.schedules[due.schedule.name]?.number == due.schedule.number }

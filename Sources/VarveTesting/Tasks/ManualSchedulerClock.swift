@@ -11,8 +11,9 @@ public import VarveTasks
 /// await scheduler.runUntilIdle()
 /// await scheduler.advance(clock, by: .seconds(60))   // what is due in the next minute has run
 /// ```
-/// The clock is advanced at once, however long the duration is. What follows from a task that was due within it, such as
-/// a retry after 10 seconds, is measured from its end. A test of several attempts, or of several slots of a schedule,
+///
+/// The clock is advanced at once, however long the duration is. What follows from a task that was due within it, such
+/// as a retry after 10 seconds, is measured from its end. A test of several attempts, or of several slots of a schedule,
 /// advances the clock in small steps.
 public final class ManualSchedulerClock: SchedulerClock {
   private struct Sleeper {
