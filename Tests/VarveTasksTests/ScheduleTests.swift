@@ -131,6 +131,114 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
+  // MARK: - Clocks that show a wrong date
+
+  /// Thirteen years.
+  private static let farFuture: TimeInterval = 13 * 365 * 86_400
+
+  private static func lastSlot(_ fixture: TaskFixture) throws -> Date? {
+    try fixture.read { tx in try tx.taskSchedules().first?.lastSlot }
+  }
+
+  @Test(arguments: [true, false])
+  func `a schedule that was stored while the clock was years ahead continues from now after a restart`(hasRun: Bool)
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let begin = fixture.clock.wallNow
+    fixture.clock.setWall(begin + Self.farFuture)
+    try fixture.handle()
+    try Self.register(fixture)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    if hasRun { await fixture.scheduler.advance(fixture.clock, by: .seconds(600)) }
+    #expect(fixture.lines.take() == (hasRun ? ["0:10"] : []))
+    await fixture.scheduler.stop()
+    #expect(try Self.lastSlot(fixture) ?? begin >= begin + Self.farFuture)
+    fixture.clock.setWall(begin + 60)
+    let next = try await Self.restart(fixture, after: .seconds(60), ScheduleRules())
+    #expect(try Self.lastSlot(next) == begin + 120)
+    #expect(next.lines.take().isEmpty)
+    await next.scheduler.advance(next.clock, by: .seconds(480))
+    #expect(next.lines.take() == ["0:10"])
+    await next.scheduler.stop()
+  }
+
+  @Test func `a schedule that was stored while the clock was years ahead continues from now if it is registered late`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let begin = fixture.clock.wallNow
+    fixture.clock.setWall(begin + Self.farFuture)
+    try Self.register(fixture)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.stop()
+    #expect(try Self.lastSlot(fixture) == begin + Self.farFuture)
+    fixture.clock.setWall(begin)
+    let next = try TaskFixture(fixture.database, clock: fixture.clock)
+    try next.handle()
+    try await next.scheduler.start()
+    try Self.register(next)
+    await next.scheduler.waitUntilIdle()
+    #expect(try Self.lastSlot(next) == begin)
+    await next.scheduler.advance(next.clock, by: .seconds(600))
+    #expect(next.lines.take() == ["0:10"])
+    await next.scheduler.stop()
+  }
+
+  @Test func `a schedule that was registered while the clock was years ahead begins at the start of its scheduler`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let begin = fixture.clock.wallNow
+    try fixture.handle()
+    fixture.clock.setWall(begin + Self.farFuture)
+    try Self.register(fixture)
+    fixture.clock.setWall(begin)
+    try await fixture.scheduler.start()
+    #expect(try Self.lastSlot(fixture) == begin)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(600))
+    #expect(fixture.lines.take() == ["0:10"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a schedule of a running scheduler continues from now when the clock is set back by years`() async throws {
+    let fixture = try TaskFixture()
+    let begin = fixture.clock.wallNow
+    fixture.clock.setWall(begin + Self.farFuture)
+    try fixture.handle()
+    try Self.register(fixture)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(600))
+    #expect(fixture.lines.take() == ["0:10"])
+    fixture.clock.setWall(begin)
+    for _ in 0..<2 { await fixture.scheduler.advance(fixture.clock, by: .seconds(60)) }
+    let last = try #require(try Self.lastSlot(fixture))
+    #expect(last >= begin && last <= begin + 120)
+    #expect(fixture.lines.take().isEmpty)
+    for _ in 0..<3 { await fixture.scheduler.advance(fixture.clock, by: .seconds(240)) }
+    #expect(fixture.lines.take() == ["0:10"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(360))
+    #expect(fixture.lines.take() == ["0:20"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test(arguments: [true, false])
+  func `a last slot at most a day ahead of the clock stays, and a later one does not`(isWrong: Bool) async throws {
+    let fixture = try TaskFixture()
+    let begin = fixture.clock.wallNow
+    try fixture.handle()
+    try Self.register(fixture)
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try Self.lastSlot(fixture) == begin)
+    await fixture.scheduler.stop()
+    fixture.clock.setWall(begin - (isWrong ? 86_401 : 86_400))
+    let next = try await Self.restart(fixture, after: .zero, ScheduleRules())
+    #expect(try Self.lastSlot(next) == (isWrong ? begin - 86_401 : begin))
+    await next.scheduler.stop()
+  }
+
   @Test func `invalid options of a schedule are refused, and so is a second schedule of one name`() throws {
     let fixture = try TaskFixture()
     try Self.register(fixture)

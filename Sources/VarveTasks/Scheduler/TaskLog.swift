@@ -10,8 +10,25 @@ enum TaskLog {
     ]
   }
 
+  /// Returns a text with its control characters escaped, so that it is one line and can't control a terminal.
+  static func escaped(_ text: String) -> String {
+    let controls: Set<Unicode.GeneralCategory> = [.control, .lineSeparator, .paragraphSeparator]
+    var result = ""
+    for scalar in text.unicodeScalars {
+      switch scalar {
+      case "\n": result += "\\n"
+      case "\r": result += "\\r"
+      case "\t": result += "\\t"
+      case _ where controls.contains(scalar.properties.generalCategory):
+        result += "\\u{\(String(scalar.value, radix: 16, uppercase: true))}"
+      default: result.unicodeScalars.append(scalar)
+      }
+    }
+    return result
+  }
+
   static func dead(_ logger: Logger, _ run: TaskRun, _ error: String?) {
-    logger.error("a task is dead", metadata: metadata(run).merging(["error": "\(error ?? "none")"]) { $1 })
+    logger.error("a task is dead", metadata: metadata(run).merging(["error": "\(escaped(error ?? "none"))"]) { $1 })
   }
 
   /// Logs that a task is dead because the process died too often while it ran.
@@ -21,7 +38,7 @@ enum TaskLog {
       metadata: [
         "task.id": "\(record.id)", "task.kind": "\(record.kind)", "task.queue": "\(queue)",
         "task.attempt": "\(record.progress.attempt)", "task.epoch": "\(record.progress.epoch)",
-        "error": "\(record.errors.last ?? "none")",
+        "error": "\(escaped(record.errors.last ?? "none"))",
       ])
   }
 
@@ -43,10 +60,10 @@ enum TaskLog {
       metadata: ["what": "\(what)", "error": "\(error)"])
   }
 
-  static func unhandled(_ logger: Logger, _ record: TaskRecord) {
+  static func unhandled(_ logger: Logger, _ record: TaskRecord, _ queue: QueueName) {
     logger.warning(
       "no handler is registered for a kind of tasks, which wait for one",
-      metadata: ["task.kind": "\(record.kind)", "task.id": "\(record.id)"])
+      metadata: ["task.kind": "\(record.kind)", "task.id": "\(record.id)", "task.queue": "\(queue)"])
   }
 
   static func slot(_ logger: Logger, _ slot: TaskSlot, _ error: any Error) {
@@ -86,6 +103,14 @@ enum TaskLog {
     logger.warning(
       "the clock was set back: tasks have run at a later time",
       metadata: ["now": "\(now)", "latest": "\(latest)"])
+  }
+
+  static func wrongDate(_ logger: Logger, _ schedule: String, last: Int64, now: Int64) {
+    logger.warning(
+      "the last slot of a schedule is more than a day ahead of the clock, and the schedule continues from now",
+      metadata: [
+        "schedule": "\(schedule)", "now": "\(WallTime.date(now))", "latest": "\(WallTime.date(last))",
+      ])
   }
 
   static func left(_ logger: Logger, _ count: Int) {

@@ -104,7 +104,7 @@ extension TaskScheduler {
   /// Reports kinds of tasks that have no handler.
   func reportUnhandled(_ tasks: [(record: TaskRecord, queue: QueueName)]) async {
     let now = WallTime.milliseconds(clock.wallNow)
-    for (record, _) in tasks { TaskLog.unhandled(logger, record) }
+    for (record, queue) in tasks { TaskLog.unhandled(logger, record, queue) }
     let events = tasks.map { record, queue in
       TaskEvent(.unhandled, record.id, record.kind, queue, attempt: Int(record.progress.attempt), now)
     }

@@ -132,6 +132,7 @@ extension TaskScheduler {
     }
     if !isDue { return }
     try await noteTime()
+    correctSchedules()
     // What can't be read now is tried again after a minute.
     try await passDamage { try await pruneExpired() }
     try await passDamage { try await pruneCounted() }

@@ -24,6 +24,18 @@ struct RegisteredSchedule: Sendable {
   func next(after time: Int64) -> Int64? {
     expression.next(after: WallTime.date(time), in: zone).map { WallTime.milliseconds($0) }
   }
+
+  /// Returns whether a last slot is so long after the present time that the clock showed a wrong date then.
+  ///
+  /// A last slot that is at most a day ahead stays, so that no slot runs twice after the clock was set back.
+  static func isWrong(_ lastSlot: Int64, at now: Int64) -> Bool { lastSlot > now + 86_400_000 }
+}
+
+/// The last slot of a schedule, as a commit has stored it.
+struct StoredSlot: Sendable {
+  let last: Int64
+  /// The last slot before, if it was at a wrong date.
+  var wrong: Int64?
 }
 
 extension TaskScheduler {
@@ -35,7 +47,8 @@ extension TaskScheduler {
   /// Call this at each start of the program, before or after `start`. Each slot has one task, whatever happens to the
   /// process. Slots at which no scheduler ran tasks are made up for as `rules` say. A new schedule begins with the first
   /// slot after this call; in a copy of a database, with the first one after its tasks were released. A schedule whose
-  /// expression, zone or rules have changed continues after its last slot.
+  /// expression, zone or rules have changed continues after its last slot. If that is more than a day after the present
+  /// time, because the clock showed a wrong date, the schedule continues from now.
   ///
   /// ```swift
   /// try scheduler.schedule("report", "0 6 * * MON", in: TimeZone(identifier: "Europe/Lisbon")!) { slot in
@@ -116,28 +129,50 @@ extension TaskScheduler {
   /// Leaves out the slots of a schedule that have passed, because their tasks can't be written.
   func skipSlots(of name: String) {
     guard let schedule = state.withLock({ $0.schedules[name] }) else { return }
-    set(max(schedule.lastSlot, WallTime.milliseconds(clock.wallNow)), asLastOf: schedule)
+    let now = WallTime.milliseconds(clock.wallNow)
+    set(RegisteredSchedule.isWrong(schedule.lastSlot, at: now) ? now : max(schedule.lastSlot, now), asLastOf: schedule)
     wait(for: name)
   }
 
   private func store(_ name: String) async throws {
     guard let schedule = state.withLock({ $0.schedules[name] }) else { return }
-    let last = try await database.commitAside(label: "tasks: schedule") { parts in
-      try Self.store(schedule, in: try TaskParts(parts).config)
+    let now = WallTime.milliseconds(clock.wallNow)
+    let stored = try await database.commitAside(label: "tasks: schedule") { parts in
+      try Self.store(schedule, in: try TaskParts(parts).config, now)
     }
-    set(last, asLastOf: schedule)
+    note(stored, for: schedule)
   }
 
-  /// Stores a schedule as the program has registered it, and returns its last slot.
-  private static func store(_ schedule: RegisteredSchedule, in config: Part) throws -> Int64 {
+  /// Notes the last slot of a schedule that is committed.
+  private func note(_ stored: StoredSlot, for schedule: RegisteredSchedule) {
+    if let wrong = stored.wrong { TaskLog.wrongDate(logger, schedule.name, last: wrong, now: stored.last) }
+    set(stored.last, asLastOf: schedule)
+  }
+
+  /// Lets the loop store the schedules again whose last slot is at a wrong date, as the present time shows.
+  func correctSchedules() {
+    // The schedules of a copy begin when its tasks are released.
+    if dispatcher.areAllHeld { return }
+    let now = WallTime.milliseconds(clock.wallNow)
+    let names = state.withLock { state in
+      state.schedules.values.filter { RegisteredSchedule.isWrong($0.lastSlot, at: now) }.map(\.name).sorted()
+    }
+    if !names.isEmpty { begin(names) }
+  }
+
+  /// Stores a schedule as the program has registered it, and returns its last slot: now if the one that it had is at a
+  /// wrong date.
+  private static func store(_ schedule: RegisteredSchedule, in config: Part, _ now: Int64) throws -> StoredSlot {
     let key = ConfigKeys.schedule(schedule.name)
     let old = try config.get(key).map { try ScheduleRecord($0) }
+    let last = old?.lastSlot ?? schedule.registered
+    let isWrong = RegisteredSchedule.isWrong(last, at: now)
     var record = ScheduleRecord(
       expression: schedule.expression.text, zone: schedule.zone.identifier, kind: schedule.kind,
-      queue: schedule.options.queue.text, rules: schedule.rules, lastSlot: old?.lastSlot ?? schedule.registered)
+      queue: schedule.options.queue.text, rules: schedule.rules, lastSlot: isWrong ? now : last)
     record.lastTask = old?.lastTask
     if record != old { try config.put(key, record.bytes) }
-    return record.lastSlot
+    return StoredSlot(last: record.lastSlot, wrong: isWrong ? last : nil)
   }
 
   /// Begins the schedules of a copy whose tasks were released.
@@ -196,8 +231,9 @@ extension TaskScheduler {
 
   private func dueSlots(_ schedule: RegisteredSchedule, _ now: Int64) -> DueSlots {
     var due = DueSlots(schedule: schedule)
-    // A schedule that was registered after the start is first stored, or read from disk.
-    if schedule.lastSlot == 0 {
+    // A schedule that was registered after the start is first stored, or read from disk. One whose last slot is at a
+    // wrong date is stored again.
+    if schedule.lastSlot == 0 || RegisteredSchedule.isWrong(schedule.lastSlot, at: now) {
       due.isNew = true
       return due
     }
@@ -237,22 +273,22 @@ extension TaskScheduler {
     return due
   }
 
-  /// Writes slots of a schedule, or the schedule itself if it is new. Returns its last slot, or `nil` if the schedule
-  /// was removed meanwhile.
-  func write(_ due: DueSlots, to changes: AsideChanges, _ now: Int64) throws -> Int64? {
+  /// Writes slots of a schedule, or the schedule itself if it is to be stored. Returns its last slot, or `nil` if the
+  /// schedule was removed meanwhile.
+  func write(_ due: DueSlots, to changes: AsideChanges, _ now: Int64) throws -> StoredSlot? {
     if due.isNew {
       let isRegistered = state.withLock { $0.schedules[due.schedule.name]?.number == due.schedule.number }
-      return isRegistered ? try Self.store(due.schedule, in: changes.parts.config) : nil
+      return isRegistered ? try Self.store(due.schedule, in: changes.parts.config, now) : nil
     }
     try due.write(to: changes, now: now)
-    return due.lastSlot
+    return StoredSlot(last: due.lastSlot)
   }
 
   /// Notes that slots are committed, which were the last ones of their schedules, and waits for the next ones.
-  func endSlots(_ all: [DueSlots], _ lastSlots: [Int64?]) {
-    for (due, last) in zip(all, lastSlots) {
-      guard let last else { continue }
-      set(last, asLastOf: due.schedule)
+  func endSlots(_ all: [DueSlots], _ lastSlots: [StoredSlot?]) {
+    for (due, stored) in zip(all, lastSlots) {
+      guard let stored else { continue }
+      note(stored, for: due.schedule)
       if due.missedCount > 0 { hub.send([due.missed(WallTime.milliseconds(clock.wallNow))]) }
       wait(for: due.schedule.name)
     }

@@ -11,6 +11,10 @@ public import VarveTasks
 /// await scheduler.runUntilIdle()
 /// await scheduler.advance(clock, by: .seconds(60))   // what is due in the next minute has run
 /// ```
+///
+/// The clock is advanced at once, however long the duration is. What follows from a task that was due within it, such
+/// as a retry after 10 seconds, is measured from its end. A test of several attempts, or of several slots of a schedule,
+/// advances the clock in small steps.
 public final class ManualSchedulerClock: SchedulerClock {
   private struct Sleeper {
     let id: UInt64
@@ -45,7 +49,8 @@ public final class ManualSchedulerClock: SchedulerClock {
   /// The times until which callers of `sleep` wait now, in ascending order.
   var deadlines: [Duration] { state.withLock { $0.sleepers.map(\.deadline).sorted() } }
 
-  /// Advances the clock by a duration, at most to the end of its time, about 292 billion years after its beginning.
+  /// Advances the clock by a duration at once, at most to the end of its time, about 292 billion years after its
+  /// beginning.
   public func advance(by duration: Duration) { pass(duration, isAwake: true) }
 
   /// Advances the clock as if the machine had slept for a duration.
@@ -104,7 +109,10 @@ extension TaskScheduler {
   /// Returns when no handler runs, and no task is due at the current time.
   public func runUntilIdle() async { await waitUntilIdle() }
 
-  /// Advances a clock, and returns when the tasks that are due have run.
+  /// Advances a clock at once, and returns when the tasks that are due have run.
+  ///
+  /// A delay that begins when such a task has run, such as that of a retry, begins at the end of the duration. For what
+  /// follows within it, call this several times with shorter durations.
   public func advance(_ clock: ManualSchedulerClock, by duration: Duration) async {
     clock.advance(by: duration)
     await waitUntilIdle()

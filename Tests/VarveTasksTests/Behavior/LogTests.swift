@@ -31,6 +31,8 @@ import VarveTesting
     case inboxDelayed = "a file of the inbox could not be applied yet, and is tried again"
     case held = "the database is a copy, and none of its tasks is started until releaseTasks() is called"
     case setBack = "the clock was set back: tasks have run at a later time"
+    case wrongDate =
+      "the last slot of a schedule is more than a day ahead of the clock, and the schedule continues from now"
     case unhandled = "no handler is registered for a kind of tasks, which wait for one"
     case orphans = "tasks were running when the process ended"
   }
@@ -131,12 +133,13 @@ import VarveTesting
     case .inboxDelayed: return try await conflict()
     case .held: return try await openCopy()
     case .setBack: return try await setBack()
+    case .wrongDate: return try await correctDate()
     case .unhandled:
       let scheduler = try scheduler(Self.memory())
       let id = try await scheduler.database.write { tx in try tx.enqueue(Other()).id }
       try await start(scheduler)
       await scheduler.stop()
-      return ["task.kind": "other", "task.id": "\(id)"]
+      return ["task.kind": "other", "task.id": "\(id)", "task.queue": "default"]
     case .orphans:
       let scheduler = try scheduler(Self.memory())
       _ = try await claim(in: scheduler.database)
@@ -349,6 +352,21 @@ import VarveTesting
     return ["now": "\(clock.wallNow)", "latest": "\(latest)"]
   }
 
+  private func correctDate() async throws -> [String: String] {
+    let clock = ManualSchedulerClock()
+    let scheduler = try scheduler(Self.memory(), clock)
+    try scheduler.schedule("yearly", "@yearly") { _ in Note("a") }
+    try await start(scheduler)
+    let latest = clock.wallNow
+    clock.setWall(latest.addingTimeInterval(-172_800))
+    // The clock is looked at once a minute.
+    await scheduler.advance(clock, by: .seconds(60))
+    let now = clock.wallNow
+    await scheduler.advance(clock, by: .seconds(60))
+    await scheduler.stop()
+    return ["schedule": "yearly", "now": "\(now)", "latest": "\(latest)"]
+  }
+
   // MARK: - Their lines
 
   @Test(arguments: Situation.allCases)
@@ -377,6 +395,17 @@ import VarveTesting
     #expect(entries.map(\.message) == [Situation.dead.rawValue, Situation.orphans.rawValue])
     #expect(entries.first?.metadata == attempt(id, "the process died 1 times while the task ran"))
     #expect(entries.first?.level == .error && entries.last?.metadata == ["count": "1"])
+  }
+
+  @Test func `the error of a task that is dead is one line, without characters that control a terminal`() async throws {
+    let scheduler = try scheduler(Self.memory())
+    let id = try enqueue(scheduler.database)
+    let error = "no\r\n\u{1B}[31mred\u{7F}\u{85}\u{2028}\t\0 \"caf\u{E9}\" e\u{301} \\ \u{1F469}\u{200D}\u{1F52C}"
+    try await start(scheduler) { _, _ in .discard(error) }
+    await scheduler.stop()
+    let escaped = #"no\r\n\u{1B}[31mred\u{7F}\u{85}\u{2028}\t\u{0} "#
+    let rest = "\"caf\u{E9}\" e\u{301} \\ \u{1F469}\u{200D}\u{1F52C}"
+    #expect(recorder.entries.map(\.metadata) == [attempt(id, escaped + rest)])
   }
 
   @Test func `attempts that fail and are repeated, are parked, postponed or done write no line`() async throws {

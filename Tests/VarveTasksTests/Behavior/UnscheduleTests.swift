@@ -83,7 +83,7 @@ import VarveTesting
     try Self.register(fixture)
     await fixture.poll { Self.lastSlot(fixture) ?? 0 > 0 }
     let last = Self.lastSlot(fixture)
-    fixture.scheduler.endSlots(slots, slots.map(\.lastSlot))
+    fixture.scheduler.endSlots(slots, slots.map { StoredSlot(last: $0.lastSlot) })
     #expect(Self.lastSlot(fixture) == last)
     await fixture.scheduler.stop()
   }
