@@ -149,6 +149,8 @@ package struct WriteTerms: Sendable {
   var durability: StorageDurability?
   /// Whether the write waits for the writer without a timeout.
   var waitsForWriter = false
+  /// The time that the write waits for the writer, or `nil` for the time of the options.
+  var writerTimeout: Duration?
   /// Whether the write is a chunk of a build.
   var isOfBuild = false
 
@@ -162,7 +164,7 @@ package struct WriteTerms: Sendable {
   }
 
   func timeout(_ options: DatabaseOptions) -> Duration {
-    waitsForWriter ? .seconds(Int64.max / 4) : options.writerTimeout
+    waitsForWriter ? .seconds(Int64.max / 4) : writerTimeout ?? options.writerTimeout
   }
 }
 

@@ -30,11 +30,13 @@ extension Database {
   /// synchronous form does.
   @discardableResult
   public func write<Result: Sendable>(
-    label: String? = nil, durability: StorageDurability? = nil,
+    label: String? = nil, durability: StorageDurability? = nil, writerTimeout: Duration? = nil,
     _ body: @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
     if let performing = AsyncTransaction.current(of: core) { return try await performing.nest(body) }
-    return try await core.writeSuspended(WriteTerms(label: label, durability: durability), body)
+    var terms = WriteTerms(label: label, durability: durability)
+    terms.writerTimeout = writerTimeout
+    return try await core.writeSuspended(terms, body)
   }
 
   /// Changes the database concurrently with other such writers: see the synchronous form.

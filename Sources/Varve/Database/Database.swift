@@ -117,15 +117,18 @@ public final class Database: Sendable {
   ///
   /// Inside a write on the same thread, it is a savepoint: if it throws, only its own changes are undone. Returns when
   /// the commit was acknowledged; if `body` changed nothing, when the commits that it has read were. Throws what `body`
-  /// throws; `.writerBusy` if the writer is not free in time;
+  /// throws; `.writerBusy` if the writer is not free in time: within `writerTimeout`, or that of `DatabaseOptions`;
   /// `.writeInsideRead`; `.readOnly`; `.doomed`; and `.outcomeUnknown` if the commit may have happened.
   @_disfavoredOverload
   @discardableResult
   public func write<Result>(
-    label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
+    label: String? = nil, durability: StorageDurability? = nil, writerTimeout: Duration? = nil,
+    _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {
     if let performing = core.performing { return try performing.nestHere(body) }
-    return try core.write(WriteTerms(label: label, durability: durability), body)
+    var terms = WriteTerms(label: label, durability: durability)
+    terms.writerTimeout = writerTimeout
+    return try core.write(terms, body)
   }
 
   /// Changes the database concurrently with other such writers. Use it for closures that take long and rarely conflict.

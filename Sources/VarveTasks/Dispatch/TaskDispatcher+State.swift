@@ -231,6 +231,22 @@ extension TaskDispatcher.State {
     return .idle
   }
 
+  /// Ends a hold of a task. Returns whether its time has come meanwhile.
+  mutating func release(_ id: TaskID) -> Bool {
+    let count = (held[id] ?? 1) - 1
+    held[id] = count > 0 ? count : nil
+    if count > 0 { return false }
+    if let held = heldLines.removeValue(forKey: id), let line = lines[held] { enqueue(line) }
+    if let (line, entry) = aside.removeValue(forKey: id) { insert(entry, line) }
+    guard let key = heldTimers.removeValue(forKey: id), let host else { return false }
+    timers.insert(
+      TaskTimers.Entry(deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
+    return true
+  }
+
+  /// The maximum number of held tasks that others overtake, which are kept in memory.
+  private static let asideMaximum = 4_096
+
   /// Returns whether others may overtake the first task of a line, which may not begin now because a transaction is
   /// changing it, or it was left out until the next start. Returns `nil` if it may begin.
   private mutating func passes(_ entry: LineEntry, of line: TaskLine) -> Bool? {
@@ -238,8 +254,10 @@ extension TaskDispatcher.State {
     let isSerial = line.rules.isSerial
     if let isDone = left[entry.id] { return !isSerial || isDone }
     if held[entry.id] == nil { return nil }
-    if isSerial { heldLines[entry.id] = line.id } else { aside[entry.id] = (line.id, entry) }
-    return !isSerial
+    // A transaction may hold very many tasks: then the line waits for it, too.
+    let waits = isSerial || aside.count >= Self.asideMaximum
+    if waits { heldLines[entry.id] = line.id } else { aside[entry.id] = (line.id, entry) }
+    return !waits
   }
 
   /// The time for which no other task begins because one that may have caused the death of a process is next.

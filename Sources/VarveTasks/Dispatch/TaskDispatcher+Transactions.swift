@@ -73,23 +73,19 @@ extension TaskDispatcher {
   /// Returns the attempt of a task, or `nil` if the task does not run.
   func run(_ id: TaskID) -> TaskRun? { state.withLock { $0.running[id] } }
 
+  /// Ends the hold of some tasks, which may begin from now on.
   func release(_ ids: Set<TaskID>) {
-    let host = state.withLock { state in
-      var isDue = false
-      for id in ids {
-        let count = (state.held[id] ?? 1) - 1
-        state.held[id] = count > 0 ? count : nil
-        if count > 0 { continue }
-        if let held = state.heldLines.removeValue(forKey: id), let line = state.lines[held] { state.enqueue(line) }
-        if let key = state.heldTimers.removeValue(forKey: id), let host = state.host {
-          isDue = true
-          state.timers.insert(
-            TaskTimers.Entry(
-              deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
-        }
-        guard let (line, entry) = state.aside.removeValue(forKey: id) else { continue }
-        state.insert(entry, line)
+    var isDue = false
+    // The lock is held for a short time only.
+    var (rest, left) = (ids.makeIterator(), ids.count)
+    while left > TaskWork.batchMaximum {
+      state.withLock { state in
+        for _ in 0..<TaskWork.batchMaximum { if let id = rest.next(), state.release(id) { isDue = true } }
       }
+      left -= TaskWork.batchMaximum
+    }
+    let host = state.withLock { state in
+      while let id = rest.next() { if state.release(id) { isDue = true } }
       if !state.heldPending.isEmpty {
         state.pending += state.heldPending
         state.heldPending = []

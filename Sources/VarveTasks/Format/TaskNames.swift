@@ -12,7 +12,7 @@ internal import Varve
 ///                      a unique key that is taken until the time
 ///  'F', id (8)         value: the state (1) in which the task has ended, which its children are still to receive;
 ///                      then the id (8) of the first child that may be left, or nothing. Or 255: the task may have
-///                      ended, which the scheduler looks up; then, if it had failed when a child was enqueued, the
+///                      ended, which the scheduler looks up; then, if it was cancelled when a child was enqueued, the
 ///                      state (1), which counts if the task is not there any more
 ///  'L', queue (4)      value: tokens (8, the bits of a Double), time (8)
 ///  'P', id (8)         value: progress of the handler (8, the bits of a Double), note (UTF-8)
@@ -125,11 +125,11 @@ enum ConfigKeys {
   /// The first byte of a `pending` row of a task that may have ended.
   static let unknown: UInt8 = 255
 
-  /// Returns the value of a `pending` row of a task that may have ended. `state` is the one in which it had failed when
-  /// a child was enqueued, or `nil` if it had not.
+  /// Returns the value of a `pending` row of a task that may have ended. `state` is `.cancelled` if it was cancelled when
+  /// a child was enqueued, and otherwise `nil`.
   static func pendingUnknown(_ state: TaskState?) -> [UInt8] { [unknown] + (state.map { [$0.rawValue] } ?? []) }
 
-  /// Returns the state in which a task had failed that may have ended.
+  /// Returns the state of a task that was cancelled when a child was enqueued, and otherwise `nil`.
   static func state(ofUnknown value: [UInt8]) -> TaskState? {
     value.count == 2 && value[0] == unknown ? TaskState(rawValue: value[1]) : nil
   }

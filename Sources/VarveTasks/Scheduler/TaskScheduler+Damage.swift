@@ -15,24 +15,52 @@ enum TaskDamage {
 
   /// Returns the first key of a range after what can't be read at its beginning, or `nil` if there is none.
   ///
-  /// Complexity: one seek for each bit of a key at most.
+  /// Complexity: two seeks for each bit of a key at most.
   static func end(of range: StorageRange, in part: Part) throws -> [UInt8]? {
     let size = max(keySize, range.lower.count + 1, (range.upper?.count ?? 0) + 1)
     /// The key of this size that is nearest to a key.
     func padded(_ key: [UInt8], with byte: UInt8 = 0) -> [UInt8] {
       key + [UInt8](repeating: byte, count: size - key.count)
     }
+    func read(_ key: [UInt8]) throws -> (key: [UInt8]?, isDamaged: Bool) {
+      do {
+        return (try part.first(in: StorageRange(lower: key, upper: range.upper))?.key, false)
+      } catch let error where isLasting(error) { return (nil, true) }
+    }
     var low = padded(range.lower)
     var high = range.upper.map { padded($0) } ?? padded([], with: 0xFF)
     var found: [UInt8]?
+    // In growing steps at first, so that what can be read before the next damage is not passed.
+    for bit in 0..<8 * size {
+      guard let next = sum(low, bit: bit), next.lexicographicallyPrecedes(high) else { break }
+      let result = try read(next)
+      if !result.isDamaged {
+        (high, found) = (next, result.key)
+        break
+      }
+      low = next
+    }
     // Reading from `low` on fails, and reading from `high` on does not.
     while let middle = middle(low, high) {
-      do {
-        found = try part.first(in: StorageRange(lower: middle, upper: range.upper))?.key
-        high = middle
-      } catch let error where isLasting(error) { low = middle }
+      let result = try read(middle)
+      if result.isDamaged { low = middle } else { (high, found) = (middle, result.key) }
     }
     return found
+  }
+
+  /// Returns a number plus the power of two of a bit, with the same number of bytes, or `nil` if it has not room for it.
+  static func sum(_ number: [UInt8], bit: Int) -> [UInt8]? {
+    var sum = number
+    var index = number.count - 1 - bit / 8
+    var carry = 1 << (bit % 8)
+    while carry > 0 {
+      if index < 0 { return nil }
+      let value = Int(sum[index]) + carry
+      sum[index] = UInt8(value & 0xFF)
+      carry = value >> 8
+      index -= 1
+    }
+    return sum
   }
 
   /// Returns the number in the middle between two, which have the same number of bytes, or `nil` if there is none.

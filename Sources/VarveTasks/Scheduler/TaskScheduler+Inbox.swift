@@ -113,6 +113,9 @@ extension TaskScheduler {
   /// The time for which no file is applied after a wait for the writer that was in vain.
   private static let busyPause = Duration.milliseconds(100)
 
+  /// The time that a file whose transaction has conflicted waits for the writer while the scheduler commits nothing.
+  private static let turnTimeout = Duration.milliseconds(100)
+
   /// The weight of the delays of a file at which they are logged: one wait for the writer that was in vain, which has
   /// taken long, or several conflicts.
   private static let delayMaximum = 4
@@ -159,16 +162,17 @@ extension TaskScheduler {
     } catch { throw InboxRefusal(cause: error) }
     do { try await apply(file) } catch let error as DatabaseError where error.code == .conflict {
       // A transaction that changes many tasks is so long that some of them end beside it, in each attempt again. So the
-      // scheduler commits nothing while the next attempt is made. Handlers continue to run.
-      try await commitTurns.run { [self] in try await apply(file) }
+      // scheduler commits nothing while the next attempt is made. Handlers continue to run. It waits for the writer for
+      // a short time only: a long transaction of the program must not stop the scheduler.
+      try await commitTurns.run { [self] in try await apply(file, writerTimeout: Self.turnTimeout) }
     }
   }
 
   /// Applies the commands of a file in one transaction, unless they were applied before.
-  private func apply(_ file: InboxFile) async throws {
+  private func apply(_ file: InboxFile, writerTimeout: Duration? = nil) async throws {
     let accepted = state.withLock { $0.accepted }
     let (key, now) = (ConfigKeys.inbox(file.id), WallTime.milliseconds(clock.wallNow))
-    try await database.write(label: "tasks: inbox", durability: .power) { tx in
+    try await database.write(label: "tasks: inbox", durability: .power, writerTimeout: writerTimeout) { tx in
       let config = try tx.tasks.config
       if try config.get(key) != nil { return }
       do { for command in file.commands { try Self.apply(command, accepted, tx) } } catch let error as DatabaseError

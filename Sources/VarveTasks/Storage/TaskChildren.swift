@@ -50,8 +50,11 @@ struct TaskChildren {
   /// Transitions 6 and 7: applies the end of a task to its children.
   ///
   /// Deletes the `pending` row of the task if no child is left: by then, all its children have received the end.
-  /// `first` is the first child that may be left.
-  mutating func settle(_ id: TaskID, as state: TaskState, from first: TaskID = TaskID(rawValue: 0)) throws {
+  /// `first` is the first child that may be left. If the task `isForgotten`, those that would stay blocked run: no call
+  /// could let them run later.
+  mutating func settle(
+    _ id: TaskID, as state: TaskState, from first: TaskID = TaskID(rawValue: 0), isForgotten: Bool = false
+  ) throws {
     var ended = [(id: id, state: state, first: first)]
     while let (parent, state, first) = ended.popLast() {
       // The first child that is left now. Those that stay blocked may be very many, and are passed once.
@@ -62,7 +65,7 @@ struct TaskChildren {
       while let (key, value) = try cursor.next() {
         let child = try TaskKeys.id(of: key, at: 9)
         let rule = state == .done ? .runAnyway : value.first.flatMap(ParentFailure.init(rawValue:)) ?? .stayBlocked
-        if rule == .stayBlocked { continue }
+        if rule == .stayBlocked, !isForgotten || parent != id { continue }
         if budget == 0 || isHeld(child) {
           left = left ?? child
           if budget == 0 { break }
@@ -106,11 +109,12 @@ struct TaskChildren {
       // A dead head of a serial queue is still in line.
       state = current == .dead ? .dead : nil
     } else {
-      // A task that no longer exists counts as done, unless it had failed before a child was enqueued.
+      // A task that no longer exists counts as done, unless it was cancelled before a child was enqueued.
       state = try parts.endedRecord(id)?.record.progress.state ?? ConfigKeys.state(ofUnknown: value) ?? .done
     }
     guard let state else { return try parts.config.delete(ConfigKeys.pending(id)) }
-    try settle(id, as: state, from: try ConfigKeys.firstChild(ofPending: value))
+    let isForgotten = try state != .done && parts.position(of: id) == nil && parts.endedRecord(id) == nil
+    try settle(id, as: state, from: try ConfigKeys.firstChild(ofPending: value), isForgotten: isForgotten)
   }
 
   /// Returns whether a task has a child that stays blocked if the task fails.

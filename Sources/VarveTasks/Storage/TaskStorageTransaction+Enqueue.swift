@@ -69,8 +69,9 @@ extension TaskStorageTransaction {
       // later.
       return try checkLater(parent, known: nil)
     }
-    // It has failed, and may be forgotten before that.
-    try checkLater(parent, known: try unchecked.endedRecord(parent)?.record.progress.state)
+    // A task that is dead stays until it is deleted, which lets its children run. A cancelled one may be forgotten.
+    let state = try unchecked.endedRecord(parent)?.record.progress.state
+    try checkLater(parent, known: state == .cancelled ? state : nil)
   }
 
   private func checkLater(_ parent: TaskID, known state: TaskState?) throws {

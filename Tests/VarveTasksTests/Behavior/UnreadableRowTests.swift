@@ -271,6 +271,21 @@ import VarveTesting
     try await fixture.close()
   }
 
+  @Test func `tasks between those that can't be read run, too`() async throws {
+    let fixture = try fixture(workers: 4)
+    try fixture.handle()
+    let ids = try (0..<12).map { try fixture.enqueue("\($0)") }
+    let damaged = [0, 1, 4, 9]
+    for number in damaged { backend.damage(try rowKey(ids[number], fixture), of: "live") }
+    try await fixture.scheduler.start()
+    try #require(await comes { fixture.lines.count == 8 })
+    await fixture.scheduler.waitUntilIdle()
+    #expect(Set(fixture.lines.take()) == Set((0..<12).filter { !damaged.contains($0) }.map { "\($0)" }))
+    #expect(Set(try await runMended(fixture)) == Set(damaged.map { "\($0)" }))
+    try fixture.expectNothingLeft()
+    try await fixture.close()
+  }
+
   @Test func `a queue none of whose rows can be read does not keep the others from running`() async throws {
     let fixture = try fixture(workers: 4)
     try fixture.handle()
