@@ -109,7 +109,7 @@ struct ErrorRow: Encodable {
   let error: Detail
 
   init(_ error: EngineError) {
-    // The engine's message names an option of the engine, which is none of the tool's.
+    // The engine's message names an option of the engine, which the tool does not have.
     if error.code == .notFound, error.message.hasPrefix("no database exists here"), let path = error.file {
       self.error = Detail(code: error.code.description, message: "no database exists at \"\(path)\"")
       return

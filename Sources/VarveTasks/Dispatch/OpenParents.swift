@@ -7,8 +7,8 @@ internal import Varve
 /// before are deleted, but a scan still iterates over them until they are compacted away: a scan from the first row
 /// would make a group of n members cost n² steps. Here the end of a parent looks at one row. When the parent that this
 /// row stands for ends itself, the search begins at its row, in the direction in which the last search has found one,
-/// and turns only if there is none: the next open one is near, whether the parents end in ascending or in descending
-/// order of their ids. Several of them run at once, so the order is not exact.
+/// and turns only if that direction has no other: the next open one is near, whether the parents end in ascending or
+/// in descending order of their ids. Several of them run at once, so the order is not exact.
 ///
 /// A remembered parent is only a hint, which is checked against the rows before it is used.
 ///

@@ -13,7 +13,7 @@ enum TaskDamage {
   /// The minimum size of the keys that a search for the end of damage compares.
   private static let keySize = 48
 
-  /// Returns the first key of a range after what can't be read at its beginning, or `nil` if there is none.
+  /// Returns the first key of a range after what can't be read at its beginning, or `nil` if no key can be read.
   ///
   /// Complexity: two seeks for each bit of a key at most.
   static func end(of range: StorageRange, in part: Part) throws -> [UInt8]? {
@@ -63,7 +63,7 @@ enum TaskDamage {
     return sum
   }
 
-  /// Returns the number in the middle between two, which have the same number of bytes, or `nil` if there is none.
+  /// Returns the number in the middle between two, which have the same number of bytes, or `nil` if they are adjacent.
   static func middle(_ low: [UInt8], _ high: [UInt8]) -> [UInt8]? {
     var sum = [UInt8](repeating: 0, count: low.count)
     var carry = 0
