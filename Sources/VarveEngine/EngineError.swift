@@ -10,7 +10,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
       case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
       case limitExceeded, readOnly, noSpace, inputOutput, familyDropped, unknownFamily, outcomeUnknown
       case permissionDenied, notReadableNow, canceled, mergeFailed, conflict, tooManyOpenFiles, rewound
-      case wouldReadFile, closed, noMemory, cursorEnded
+      case wouldReadFile, closed, noMemory, cursorEnded, busy
     }
     private let name: Name
     private init(_ name: Name) { self.name = name }
@@ -63,6 +63,10 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     /// The followed database lost commits that this follower has read, in a power loss. Close the follower and follow
     /// the database again.
     public static let rewound = Code(.rewound)
+    /// The process that writes the database freed segments of its log faster than this reader could read them. The state
+    /// that is shown did not change; the same call may succeed later, or at once if this process may write to the file
+    /// `SHARED`.
+    public static let busy = Code(.busy)
     /// The read needs data that is not in memory. Thrown only inside of `Engine.withoutFileReads`.
     public static let wouldReadFile = Code(.wouldReadFile)
 

@@ -56,6 +56,7 @@ public final class FaultInjectingFileSystem: FileSystem {
     var failureCount = 0
     var interruption: Interruption?
     var countedInterruption: (callsLeft: Int, body: @Sendable () -> Void)?
+    var locks: [any FileLock] = []
   }
 
   /// A function that runs once within a call.
@@ -67,14 +68,17 @@ public final class FaultInjectingFileSystem: FileSystem {
 
   private let base: any FileSystem
   private let mapsFiles: Bool
+  private let session: MachineSession?
   private let state = Mutex(State())
 
   /// Wraps `base`. No call fails before `inject` is called.
   ///
-  /// If `mapsFiles` is false, everything is written by calls, each of which can fail.
-  public init(_ base: any FileSystem, mapsFiles: Bool = true) {
+  /// If `mapsFiles` is false, everything is written by calls, each of which can fail. If `session` is not `nil`,
+  /// engines share pages as if the files were on a machine in that session.
+  public init(_ base: any FileSystem, mapsFiles: Bool = true, session: MachineSession? = nil) {
     self.base = base
     self.mapsFiles = mapsFiles
+    self.session = session
   }
 
   /// Adds a fault to those that are active.
@@ -93,6 +97,16 @@ public final class FaultInjectingFileSystem: FileSystem {
   /// This simulates another process that acts at that moment.
   public func interrupt(afterCalls count: Int, _ body: @escaping @Sendable () -> Void) {
     state.withLock { $0.countedInterruption = (count, body) }
+  }
+
+  /// Makes every later call fail, and releases all locks, as if the process had been killed.
+  public func kill() {
+    inject(Fault(count: Fault.always))
+    let locks = state.withLock { state in
+      defer { state.locks = [] }
+      return state.locks
+    }
+    for lock in locks { lock.release() }
   }
 
   /// Removes all faults.
@@ -181,11 +195,13 @@ public final class FaultInjectingFileSystem: FileSystem {
   /// Calls the wrapped file system, unless a fault applies.
   public func lock(_ path: String) throws(EngineError) -> any FileLock {
     try check(.lock, path)
-    return try base.lock(path)
+    let lock = try base.lock(path)
+    state.withLock { $0.locks.append(lock) }
+    return lock
   }
 
-  /// Calls the wrapped file system.
-  public func machineSession() -> MachineSession? { base.machineSession() }
+  /// Returns the session that `init` was called with, or that of the wrapped file system.
+  public func machineSession() -> MachineSession? { session ?? base.machineSession() }
 
   /// Calls the wrapped file system, unless a fault applies, which is matched against the old path.
   public func rename(_ path: String, to newPath: String) throws(EngineError) {

@@ -43,7 +43,7 @@ struct ReplayFlushCrashTests {
       if index % 5 == 4 { try batch.delete(key(index - 2), in: pair) }
       try batch.merge(counter(index), CounterOperator.bytes(1), in: count)
       if copies, index == entryCount - 100 {
-        engine.core.pipeline.logBytesMaximum = engine.core.pipeline.log.liveBytes - 1
+        engine.core.pipeline.logBytesMaximum = engine.core.pipeline.log.neededBytes - 1
         engine.core.pipeline.lead { engine.core.pipeline.enforceLogBound($0) }
         #expect(engine.core.pipeline.bytesLoggedAgain > 64 << 10)
       }
@@ -162,7 +162,7 @@ struct ReplayFlushCrashTests {
     try engine.put(key(0), [3], in: ranges)
     content[key(0)] = [3]
     if copies {
-      engine.core.pipeline.logBytesMaximum = engine.core.pipeline.log.liveBytes - 1
+      engine.core.pipeline.logBytesMaximum = engine.core.pipeline.log.neededBytes - 1
       engine.core.pipeline.lead { engine.core.pipeline.enforceLogBound($0) }
       #expect(engine.core.pipeline.bytesLoggedAgain > 16 << 10)
     }

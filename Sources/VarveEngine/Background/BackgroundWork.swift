@@ -35,6 +35,8 @@ final class BackgroundWork: TableMaker {
   private static let tickNanoseconds: UInt64 = 50_000_000
   /// The time between two steps of the cache's growth; see `MemoryBudget`.
   private static let cacheGrowthNanoseconds: UInt64 = 1_000_000_000
+  /// The time after which log segments that readers in other processes kept are released, unless a flush does it.
+  private static let readerPollNanoseconds: UInt64 = 1_000_000_000
 
   struct State: Sendable {
     var isFlushScheduled = false
@@ -61,6 +63,8 @@ final class BackgroundWork: TableMaker {
     var isPollScheduled = false
     var isReclaimScheduled = false
     var isCacheGrowthScheduled = false
+    /// A Boolean value that indicates whether a timer releases the log segments that readers kept.
+    var isReaderPollScheduled = false
     var isClosing = false
     /// A Boolean value that indicates whether there was no space for the log's next segment since the last flush.
     var isShortOfSpace = false
@@ -120,6 +124,7 @@ final class BackgroundWork: TableMaker {
       self?.state.withLock { $0.isShortOfSpace = true }
       self?.pipeline.noteShortage()
     }
+    pipeline.log.didKeepForReaders.set { [weak self] in self?.releaseKeptLater() }
     pipeline.memory.onReaderWait { [weak self] in self?.takeBackViews() }
     pipeline.onRefusal { [weak self] in self?.resumeCommitsLater() }
     snapshots.onReached { [weak self] in self?.compactions.snapshotsWereReleased() }
@@ -169,6 +174,20 @@ final class BackgroundWork: TableMaker {
     executor.submit("memory.grow", after: Self.cacheGrowthNanoseconds) { [self] in
       state.withLock { $0.isCacheGrowthScheduled = false }
       if !isClosing, tree.budget.growCache() { growCacheLater() }
+    }
+  }
+
+  /// Releases the log segments that readers in other processes have kept, once they may be free.
+  private func releaseKeptLater() {
+    let shouldSubmit = state.withLock { state in
+      guard !state.isReaderPollScheduled, !state.isClosing else { return false }
+      state.isReaderPollScheduled = true
+      return true
+    }
+    guard shouldSubmit else { return }
+    executor.submit("log.release", after: Self.readerPollNanoseconds) { [self] in
+      state.withLock { $0.isReaderPollScheduled = false }
+      pipeline.requestRelease()
     }
   }
 
@@ -278,7 +297,7 @@ final class BackgroundWork: TableMaker {
 
   /// Frees the oldest log segments if the log exceeds its bound.
   func enforceLogBound() {
-    guard pipeline.log.liveBytes > plan.logBytesMaximum else { return }
+    guard pipeline.log.neededBytes > plan.logBytesMaximum else { return }
     pipeline.leadIfFree { pipeline.enforceLogBound($0) }
   }
 
@@ -361,7 +380,7 @@ final class BackgroundWork: TableMaker {
   private func settleMemTables() throws(EngineError) {
     // Entries that are not in the log would be lost, which only a crash may cause.
     try flushUnlogged()
-    let size = pipeline.log.liveBytes
+    let size = pipeline.log.neededBytes
     if size <= 4 * Limits.logSegmentSizeMinimum, pipeline.lead({ pipeline.gatherLog($0) }) { return }
     let tableCount = registry.all.count { $0.state.oldestSegment != nil }
     if size > tableCount * Self.tableCostBytes { try flushAll(includingVolatile: false) }

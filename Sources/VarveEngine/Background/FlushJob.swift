@@ -14,7 +14,8 @@
 ///
 ///    If the sync fails, the log continues in other segments, and the oldest needed segment is determined again.
 /// 3. Make the edit durable. It adds the tables, raises the flushed sequences of their families, and names the oldest
-///    segment of the log that is still needed.
+///    segment of the log that is still needed. If that is a later one than before, the edit's last sequence is at least
+///    that of the last commit before the last entries that were logged again (`CommitPipeline+LogBound`).
 /// 4. Install the version, release the memtables and the freed segments.
 ///
 /// Without inputs only segments are freed. If all families are volatile, step 2 is skipped unless segments are freed,
@@ -74,7 +75,7 @@ struct FlushJob {
     let tables = FlushedTables(background)
     var edit: VersionEdit
     var flushed: [FamilyID: Int] = [:]
-    let oldest: FileNumber
+    let need: LogNeed
     do throws(EngineError) {
       for input in inputs { try build(input, tables) }
       try tables.sync()
@@ -85,37 +86,53 @@ struct FlushJob {
         flushed[input.family.id] = input.frozen.count
       }
       try background.tree.environment.fileSystem.syncDirectory(background.tree.directory)
-      oldest = try makeLogDurable()
-      if oldest > background.tree.state.oldestLog { edit.oldestLog = oldest }
-      // The job only released segments, and found none to free.
-      if inputs.isEmpty && edit.oldestLog == nil { return [] }
+      need = try makeLogDurable()
+      if need.oldest > background.tree.state.oldestLog {
+        edit.oldestLog = need.oldest
+        edit.lastSequence = need.copiedThrough
+      }
+      // The job only released segments, and found none to free in the MANIFEST. A reader may have kept some before.
+      if inputs.isEmpty && edit.oldestLog == nil {
+        background.pipeline.log.release(before: background.tree.state.oldestLog)
+        return []
+      }
     } catch {
       tables.discard()
       throw error
     }
-    try install(edit, flushed, oldest)
+    try install(edit, flushed, need.oldest)
     return background.metrics.events.isListening ? edit.addedTables.map { .init($0.table, level: 0) } : []
   }
 
-  /// Makes the log durable as far as the edit requires, and returns the oldest segment that is needed afterwards.
+  /// The part of the log that is needed after the edit.
+  private struct LogNeed {
+    let oldest: FileNumber
+    /// Reading from `oldest` past this commit finds every entry that was logged again.
+    let copiedThrough: SequenceNumber
+  }
+
+  /// Makes the log durable as far as the edit requires, and returns the part that is needed afterwards.
   ///
-  /// If the edit names that segment, its header must survive a power loss.
-  private func makeLogDurable() throws(EngineError) -> FileNumber {
+  /// If the edit names its oldest segment, the header of that must survive a power loss, and so must the copies that
+  /// the edit relies on.
+  private func makeLogDurable() throws(EngineError) -> LogNeed {
     let counts = Dictionary(uniqueKeysWithValues: inputs.map { ($0.family.id, $0.frozen.count) })
     let pipeline = background.pipeline
     while true {
       let generation = pipeline.log.generation
       let oldest = oldestNeededSegment(counts)
-      if isVolatile, oldest <= background.tree.state.oldestLog { return oldest }
-      if leavesEntries(counts) {
+      let need = LogNeed(oldest: oldest, copiedThrough: pipeline.copiedThrough)
+      let frees = oldest > background.tree.state.oldestLog
+      if isVolatile, !frees { return need }
+      if leavesEntries(counts) || (frees && need.copiedThrough > pipeline.log.durableSequence) {
         try pipeline.sync(.position(pipeline.log.appendedPosition), for: .background)
-      } else if oldest > background.tree.state.oldestLog {
+      } else if frees {
         try pipeline.sync(.segment(oldest), for: .background)
       } else {
-        return oldest
+        return need
       }
       // After a restart of the log the segment may be dead.
-      if pipeline.log.generation == generation, generation & 1 == 0 { return oldest }
+      if pipeline.log.generation == generation, generation & 1 == 0 { return need }
     }
   }
 

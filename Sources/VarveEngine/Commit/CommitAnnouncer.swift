@@ -130,7 +130,8 @@ extension CommitAnnouncer {
       let page = try SharedPage.make(at: path, fileSystem)
       page.begin(
         lifeID: environment.random(), session: session, databaseID: databaseID, sequence: sequence,
-        segment: log.currentNumber)
+        oldest: log.oldestNumber, segment: log.currentNumber)
+      log.readers.withLock { $0 = ReaderPins(page, environment.clock) }
       return CommitAnnouncer(page)
     } catch {
       return CommitAnnouncer(nil, reason: "\(error)")

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// Keeps the log within its bound: a rarely written family must not retain the segments of all others.
 ///
 /// If the log exceeds its bound, the active memtables that need its oldest segment are logged again if they are small;
@@ -10,6 +12,9 @@
 ///    (`FlushJob`); until then the old segment counts.
 /// 2. At most an eighth of the bound is logged again while the log grows by its bound.
 /// 3. A memtable with unlogged entries is never logged again: other families' parts of those batches are in no log.
+/// 4. The edit that frees the old segment names a commit at or after `copiedThrough` as its last sequence. A reader in
+///    another process that begins at the oldest segment of an edit reads the log at least up to the edit's last
+///    sequence, and so it reads each copy whose original the edit freed.
 extension CommitPipeline {
   /// Bytes logged again since the log last grew by its bound.
   struct LogCycle {
@@ -19,13 +24,19 @@ extension CommitPipeline {
     var totalBytes: UInt64 = 0
   }
 
+  /// The last commit in the log before the last copy.
+  ///
+  /// Loaded by a flush after it has found the oldest segment that is needed: `logAgain` stores it before the family
+  /// needs the copy instead of the original.
+  var copiedThrough: SequenceNumber { SequenceNumber(copiedWord.load(ordering: .acquiring)) }
+
   /// Bytes of memtables logged again since the engine opened. Exact between commits.
   var bytesLoggedAgain: UInt64 { logCycle.totalBytes }
 
   /// Frees the oldest segment if the log exceeds its bound. Call between commits.
   @inline(never)
   func enforceLogBound(_ lead: borrowing CommitLead) {
-    guard log.liveBytes > logBytesMaximum else { return }
+    guard log.neededBytes > logBytesMaximum else { return }
     let oldest = log.oldestNumber
     if log.appendedPosition - logCycle.start >= UInt64(logBytesMaximum) {
       logCycle = LogCycle(start: log.appendedPosition, totalBytes: logCycle.totalBytes)
@@ -72,6 +83,7 @@ extension CommitPipeline {
     do throws(EngineError) {
       try log.makeRoom(payloadSize: builder.payload.count, waits: false, .none, lead)
       let position = try log.append(.entries, sequence: first, payload: builder.payload.view, lead)
+      copiedWord.store(lastLogged.value, ordering: .releasing)  // partner: `copiedThrough`
       // A flush that finds the segment named here syncs the log first, and with it the copy.
       family.didCopy(to: log.current(lead).number, position, lead)
     } catch {

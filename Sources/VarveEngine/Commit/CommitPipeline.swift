@@ -19,7 +19,8 @@ internal import Synchronization
 /// the batch. A commit of volatile entries only is not logged at all, and leaves a gap in the sequences.
 ///
 /// # Concurrency
-/// `nextSequence`, `scratch`, `touched` and `logCycle` are accessed only by functions that take a `CommitLead`.
+/// `nextSequence`, `scratch`, `touched`, `logCycle` and `lastLogged` are accessed only by functions that take a
+/// `CommitLead`.
 final class CommitPipeline: @unchecked Sendable {
   // Sendable: see Concurrency above.
   let queue = CommitQueue()
@@ -37,6 +38,7 @@ final class CommitPipeline: @unchecked Sendable {
   private let refusalWord = Mutex<Refusal?>(nil)
   /// Tells the leader to check the state before it commits: the log is broken, or writes are refused.
   private let isImpaired = Atomic<Bool>(false)
+  let copiedWord = Atomic<UInt64>(0)
   private let releaseRequest = Callback()
   private let pendingWork = Mutex<PendingWork?>(nil)
   let spaceWork = Mutex<SpaceQuery?>(nil)
@@ -51,6 +53,8 @@ final class CommitPipeline: @unchecked Sendable {
   private static let keptScratchSize = 1 << 20
   private var touched = TouchedFamilies()
   var logCycle = LogCycle()
+  /// The last commit in the log.
+  private(set) var lastLogged: SequenceNumber
 
   init(
     log: LogWriter, memory: MemTableManager, families: FamilyRegistry, lastSequence: SequenceNumber,
@@ -68,12 +72,17 @@ final class CommitPipeline: @unchecked Sendable {
     self.families = families
     visibleWord = Atomic(lastSequence.value)
     nextSequence = lastSequence.value + 1
+    lastLogged = lastSequence
+    log.heldBytesMaximum = logBytesMaximum
   }
 
   /// The size in bytes of the log beyond which its oldest segments are freed.
   var logBytesMaximum: Int {
     get { logBytesWord.load(ordering: .relaxed) }
-    set { logBytesWord.store(newValue, ordering: .relaxed) }
+    set {
+      logBytesWord.store(newValue, ordering: .relaxed)
+      log.heldBytesMaximum = newValue
+    }
   }
 
   /// The last commit that reads see. In a follower that is changing its views, the getter waits until the change is
@@ -162,7 +171,10 @@ final class CommitPipeline: @unchecked Sendable {
     _ sequence: SequenceNumber, _ position: LogPosition, isLogged: Bool, waitsForSync: Bool,
     _ lead: borrowing CommitLead
   ) {
-    if isLogged { announcer.prepare(sequence.value, position, waitsForSync: waitsForSync, log, lead) }
+    if isLogged {
+      lastLogged = sequence
+      announcer.prepare(sequence.value, position, waitsForSync: waitsForSync, log, lead)
+    }
     visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
     if isLogged { announcer.wakeIfAwaited() }
   }

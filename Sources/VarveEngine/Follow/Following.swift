@@ -4,9 +4,9 @@ internal import Synchronization
 ///
 /// # One step
 /// 1. *Aim*: load the last commit that the writer published (`SharedPage`), then the MANIFEST's new edits. Everything
-///    in tables by these edits counts as published: it is durable.
+///    up to the last sequence of these edits counts as published: it is durable.
 /// 2. *Read*: insert the log's records up to that commit into memtables of this process. Entries that are in tables
-///    already are skipped.
+///    already are skipped. If an edit is read meanwhile, the log is read up to the last sequence of that edit, too.
 /// 3. *Keep*: open the new tables, because the writer may remove them at any time.
 /// 4. *Show*: change versions and memtables, and raise the visible sequence, while no read begins.
 ///
@@ -15,8 +15,12 @@ internal import Synchronization
 ///
 /// # Concurrent changes by the writer
 /// - It appends: an incomplete record means "not yet".
-/// - It frees segments, removes them or reuses their files: the MANIFEST records that first. Then the log is read again
-///   from the oldest segment that it names; entries that were read before are skipped.
+/// - It frees segments, removes them or reuses their files: the MANIFEST records that first, and the name of a segment
+///   is gone before its bytes change. If the name of the segment at the cursor is gone, the place is lost: the log is
+///   read again from the oldest segment that the MANIFEST names; entries that were read before are skipped. The second
+///   time, this process keeps the segments meanwhile (`SharedPage+Slots`).
+/// - It logs a memtable again and frees the segment with the original: the edit that frees it has a last sequence at or
+///   after the last commit before the copy (`CommitPipeline+LogBound`), so the copy is read.
 /// - It removes tables: a later edit records that. The MANIFEST is read again, and the step continues with it.
 /// - Its sync fails, and it logs again what was not durable (`LogWriter` restarts): the log is read again as for freed
 ///   segments.
@@ -29,6 +33,8 @@ internal import Synchronization
 /// 1. Every logged entry up to `incorporated` is in memtables or tables of the views.
 /// 2. No entry is both in a memtable and in a table of a view.
 /// 3. No table of a view has an entry above the visible sequence.
+/// 4. What is shown with the tables of an edit includes the log from the oldest segment of that edit, or from the
+///    earlier place where this process had read to, at least up to the last sequence of that edit.
 ///
 /// # Concurrency
 /// Safe from any thread; one step at a time.
@@ -45,8 +51,14 @@ final class Following: @unchecked Sendable {
   var page: SharedPage?
   /// The life of the last writer seen.
   private var lifeID: UInt64?
+  /// The last commit that this writer had published at the last step.
+  ///
+  /// The engine may show later ones by now, which the next writer committed: a step continues over the end of a writer.
+  private var announcedInLife = SequenceNumber.zero
   /// The last published commit for the last step to read, or `nil` if the step read to the end of the log.
   private(set) var announced: SequenceNumber?
+  /// The life of the writer when the segment at the cursor was last found in its place.
+  private var placedLifeID: UInt64?
   /// The page's last commit at the last step, or `nil` if there is no valid page.
   ///
   /// It is set even for a writer that has ended, because the next writer changes it.
@@ -75,6 +87,11 @@ final class Following: @unchecked Sendable {
   private var stuckCount = 0
 
   private static let stuckMaximum = 1_000
+
+  /// The number of times that a step may lose its place before it keeps segments, if it can.
+  private static let freePassMaximum = 2
+  /// The number of times that a step may lose its place before it fails.
+  private static let passMaximum = 8
 
   init(_ opening: Opening, _ engine: EngineCore, _ views: FollowedViews, _ manifest: ManifestTail) {
     self.opening = opening
@@ -118,16 +135,23 @@ final class Following: @unchecked Sendable {
 
   private func step() throws(EngineError) {
     var goal = try aim()
+    var lostCount = 0
     var mayRestart = true
+    var kept: KeptSegments?
+    defer { withExtendedLifetime(kept) {} }
     while true {
       let changes = manifest.changeCount
       var end = try readLog(through: goal)
-      // If the writer is far ahead, the next segments may have been removed.
+      // The chain may end here although the writer is in a later segment, for example if that was a restart.
       if end == .stuck && mayRestart {
         mayRestart = false
         end = .lost
       }
       if end == .lost {
+        // The first place of all is not lost.
+        if tail.number != nil { lostCount += 1 }
+        guard lostCount < Self.passMaximum else { throw busy() }
+        if lostCount >= Self.freePassMaximum, kept == nil { kept = page?.keepSegments(namespace: namespace) }
         try findOldestSegment()
         goal = max(goal, flushed)
         continue
@@ -146,6 +170,16 @@ final class Following: @unchecked Sendable {
       try show()
       return
     }
+  }
+
+  private func busy() -> EngineError {
+    let help =
+      page.map(\.isWritable) == false
+      ? "this process has no write permission for \(FileName.shared.name), by which it would keep segments"
+      : "try again later"
+    return EngineError(
+      .busy, "the writer freed segments of the log \(Self.passMaximum) times while they were being read; \(help)",
+      file: opening.path)
   }
 
   /// Returns the last commit that this step reads.
@@ -178,9 +212,9 @@ final class Following: @unchecked Sendable {
       lifeID = nil
       return
     }
-    guard reading.lifeID != lifeID else { return }
-    if lifeID != nil, reading.opened < max(incorporated, visible) { throw rewound(to: reading.opened) }
+    if lifeID != nil, lifeID != reading.lifeID, reading.opened < announcedInLife { throw rewound(to: reading.opened) }
     lifeID = reading.lifeID
+    announcedInLife = reading.announced
   }
 
   /// Returns whether the process of this life is known to have ended.
@@ -246,15 +280,22 @@ final class Following: @unchecked Sendable {
         try insert(record, of: number)
         tail.advance(over: record)
       }
-      if let page, announced != nil, page.segment == number { return try stop() }
+      if let page, announced != nil, page.segment == number {
+        // Another engine may have given the number to another segment.
+        if placedLifeID != lifeID, try isLost(number) { return .lost }
+        placedLifeID = lifeID
+        return try stop()
+      }
       let location = tail.location
       if try tail.moveOn(try segments(), isCut: cut.map { UInt64(tail.offset) == $0 } ?? false) {
         ends[number] = location
         continue
       }
-      _ = try manifest.poll()
+      let isChanged = try manifest.poll()
       try didChangeManifest()
       if try isLost(number) { return .lost }
+      // The change may be the cut after which the log continues.
+      if isChanged { continue }
       return announced == nil ? try stop() : .stuck
     }
   }
@@ -268,22 +309,25 @@ final class Following: @unchecked Sendable {
   private func isLost(_ number: FileNumber) throws(EngineError) -> Bool {
     let state = manifest.state
     if state.oldestLog > number { return true }
+    guard try tail.isInPlace() else { return true }
     ends = ends.filter { $0.key >= state.oldestLog }
     for cut in state.logCuts {
       if cut.segment == number, cut.lifeID == tail.lifeID, cut.endOffset < UInt64(tail.offset) { return true }
       if let end = ends[cut.segment], cut.segment < number, end.end != cut.endOffset { return true }
     }
-    return try tail.isOverwritten()
+    return false
   }
 
-  /// Stops because the writer has no more records. Damaged bytes are detected by a second attempt at the same position.
+  /// Stops because the writer has no more records.
+  ///
+  /// Damaged bytes look the same. They are searched for if a commit that is known was not found, although it may be one
+  /// that was not logged, and, if no commit is known, at the second attempt at the same position.
   private func stop() throws(EngineError) -> End {
-    defer { lastStop = tail.location }
-    guard lastStop == tail.location else {
-      isStopChecked = false
-      return .complete
-    }
-    guard !isStopChecked, announced.map({ $0 > max(lastRead, flushed) }) ?? true else { return .complete }
+    let isSecond = lastStop == tail.location
+    lastStop = tail.location
+    if !isSecond { isStopChecked = false }
+    let isShort = max(announced ?? .zero, flushed) > lastRead
+    guard !isStopChecked, isShort || (isSecond && announced == nil) else { return .complete }
     if let damage = try tail.findDamage() { throw damage }
     isStopChecked = true
     return .complete

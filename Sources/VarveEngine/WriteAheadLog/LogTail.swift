@@ -2,7 +2,7 @@
 ///
 /// Bytes at the end that do not form a valid record are not an error, because the record may be half-written. They are
 /// read again each time. The segment under the cursor may be freed and its file reused. No record of this life is then
-/// found there any more, and `isOverwritten` returns true.
+/// found there any more, and `isInPlace` returns false: the segment has lost its name before.
 ///
 /// Reads with `File.read`, never through a mapping: a segment is truncated when its engine closes.
 ///
@@ -101,13 +101,13 @@ struct LogTail: ~Copyable {
     windowStart = 0
   }
 
-  /// Returns whether the file of the segment under the cursor has been reused for another segment.
-  func isOverwritten() throws(EngineError) -> Bool {
-    guard let file, let header else { return false }
-    let block = try FileContents(reading: file, size: LogFormat.headerBlockSize)
-    let reading = try LogSegmentHeader.decode(block.view, number: header.number, file: file.path)
-    guard case .valid(let now, _) = reading else { return true }
-    return now.lifeID != header.lifeID
+  /// Returns whether the segment under the cursor has its name.
+  ///
+  /// Then what was read of it before is what was written to it: a segment loses its name before its file is used again.
+  func isInPlace() throws(EngineError) -> Bool {
+    guard let header, let found = try open(header.number) else { return false }
+    found.file.close()
+    return found.header.lifeID == header.lifeID
   }
 
   // MARK: - Records

@@ -53,9 +53,9 @@ extension LogWriter.State {
     return dead
   }
 
-  /// Removes the segments before `number` from the list, except pinned ones.
-  mutating func removeLive(before number: FileNumber) -> [LogWriter.LiveSegment] {
-    let bound = min(number, pins.min() ?? number)
+  /// Removes the segments before `bound` from the list, except pinned ones.
+  mutating func removeLive(before bound: FileNumber) -> [LogWriter.LiveSegment] {
+    let bound = min(bound, pins.min() ?? bound)
     let freed = live.filter { $0.number < bound }
     live.removeAll { $0.number < bound }
     return freed

@@ -73,6 +73,8 @@ final class LogWriter: @unchecked Sendable {
     var live: [LiveSegment] = []
     /// Segments are kept from each of these numbers on (`pin`).
     var pins: [FileNumber] = []
+    /// The first segment that this engine needs. The ones before it are live only because of pins and readers.
+    var needed = FileNumber(0)
     var current: LogSegment
     /// The end of the durable part of the log.
     var durableEnd: LogSegmentHeader.Predecessor
@@ -244,6 +246,16 @@ final class LogWriter: @unchecked Sendable {
   var onSwitch: (@Sendable (FileNumber) -> Void)?
   /// Called when there is no space for the next segment.
   let didRunOutOfSpace = Callback()
+  /// Called when a release has left segments because readers in other processes keep them.
+  let didKeepForReaders = Callback()
+  /// The readers in other processes that keep segments, or `nil` if there is no page that they share with this engine.
+  let readers = Mutex<ReaderPins?>(nil)
+  private let heldBytesWord = Atomic<Int>(.max)
+  /// The maximum number of bytes that are kept for readers alone.
+  var heldBytesMaximum: Int {
+    get { heldBytesWord.load(ordering: .relaxed) }
+    set { heldBytesWord.store(newValue, ordering: .relaxed) }
+  }
   let reserveQuery = Mutex<ReserveQuery?>(nil)
 
   /// Records that the log continues in `current`.
@@ -359,8 +371,12 @@ final class LogWriter: @unchecked Sendable {
           segmentCount: state.live.count + 1, bytes: state.live.reduce(state.current.capacity) { $0 + $1.capacity })
     }
   }
-  /// The size in bytes of all segments with live content, the current one included.
-  var liveBytes: Int { extent.bytes }
+  /// The size in bytes of all segments that this engine needs, the current one included.
+  var neededBytes: Int {
+    state.withLock { state in
+      state.live.reduce(state.current.capacity) { $0 + ($1.number < state.needed ? 0 : $1.capacity) }
+    }
+  }
   /// Records the extent of the log that another engine writes.
   func noteFollowed(_ extent: LogExtent) { state.withLock { $0.followed = extent } }
   /// A Boolean value that indicates whether records are stored through a mapping.
@@ -372,13 +388,17 @@ final class LogWriter: @unchecked Sendable {
         + [(state.current.number, state.current.published)]
     }
   }
-  /// The number of the oldest segment that is kept.
-  var oldestNumber: FileNumber { state.withLock { $0.live.first?.number ?? $0.current.number } }
+  /// The number of the oldest segment that this engine needs.
+  var oldestNumber: FileNumber {
+    state.withLock { state in state.live.first { $0.number >= state.needed }?.number ?? state.current.number }
+  }
   var currentNumber: FileNumber { state.withLock { $0.current.number } }
 
-  /// Releases every segment before `number`. The edit that frees them must be durable.
+  /// Releases every segment before `number`, apart from those that pins and readers keep. The edit that frees them must
+  /// be durable.
   func release(before number: FileNumber) {
-    let freed = state.withLock { $0.removeLive(before: number) }
+    let bound = boundOfRelease(before: number)
+    let freed = state.withLock { $0.removeLive(before: bound) }
     for segment in freed {
       segment.file?.close()
       var (pool, keep) = state.withLock { state in

@@ -9,7 +9,7 @@ internal import Synchronization
 ///
 /// ```
 ///   0  8  magic "VARVEPAG"
-///   8  4  format version, 1
+///   8  4  format version, 2
 ///  12  4  zero
 ///  16 16  the machine's session (`MachineSession`), high half first
 ///  32  8  database id
@@ -19,12 +19,21 @@ internal import Synchronization
 ///  64  8  the number of the segment of the log that is appended to
 ///  72  8  when the process began, in clock ticks since the machine started; 0: not known
 ///  80  8  the PID namespace of the process id; 0: not known
+///  88  8  `kept`: segments of the log before this one may be freed at any time
 /// 128  8  `announced`: the last commit that other processes may see
 /// 192  4  waiters: followers that went to sleep since the last wake-up
+/// 256     32 slots of 64 bytes, each for a reader that keeps segments (`SharedPage+Slots`):
+///      0  8  owner: the process id in the low half, a random number in the high half; 0 if the slot is free
+///      8  8  the first segment that the reader keeps
+///     16  8  when the reader's process began, as at 72
+///     24  8  the PID namespace of the reader's process id, as at 80
+///     32  8  the owner again, stored last: the words between are the owner's
 /// ```
 ///
 /// All other bytes are zero. What each commit stores, what followers store, and the rest lie in cache lines of
 /// their own.
+///
+/// Version 1 had neither `kept` nor slots. A page of another version counts as absent: the follower polls the log.
 ///
 /// # Protocol
 /// - A commit is announced (stored in `announced`) once it is as durable as its options require: one that survives the
@@ -36,22 +45,23 @@ internal import Synchronization
 ///   follower that dies asleep costs one needless wake-up.
 /// - When the process ended without a close, the page stays at the last commit before one that waited for a sync. That
 ///   sync never happens, so followers read to the end of the log, as a recovery does.
+/// - A reader that lost its place in the log twice keeps segments by a slot, while the engine needs them or not.
 /// - The file is made once and then written without being replaced: followers have it mapped.
 ///
 /// # Safety
 /// The words lie in the mapping, which lives as long as this object.
 ///
 /// # Concurrency
-/// Any thread; all words are atomic. One engine writes; followers write `waiters` alone.
+/// Any thread; all words are atomic. One engine writes; followers write `waiters` and their own slots alone.
 @safe
 final class SharedPage: @unchecked Sendable {
   // Sendable: every access to the mapping is atomic.
   static let size = 4096
   /// "VARVEPAG".
   static let magic: UInt64 = 0x4741_5045_5652_4156
-  static let version: UInt64 = 1
+  static let version: UInt64 = 2
 
-  private enum Offset {
+  enum Offset {
     static let magic = 0
     static let version = 8
     static let sessionHigh = 16
@@ -63,8 +73,10 @@ final class SharedPage: @unchecked Sendable {
     static let segment = 64
     static let processStart = 72
     static let processNamespace = 80
+    static let kept = 88
     static let announced = 128
     static let waiters = 192
+    static let slots = 256
   }
 
   private let mapping: MappedFile
@@ -76,13 +88,13 @@ final class SharedPage: @unchecked Sendable {
     self.isWritable = isWritable
   }
 
-  private func word(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
+  func word(_ offset: Int) -> UnsafeMutablePointer<Atomic<UInt64>> {
     unsafe (mapping.base + offset).assumingMemoryBound(to: Atomic<UInt64>.self)
   }
 
-  private func load(_ offset: Int) -> UInt64 { unsafe word(offset).pointee.load(ordering: .acquiring) }
+  func load(_ offset: Int) -> UInt64 { unsafe word(offset).pointee.load(ordering: .acquiring) }
 
-  private func store(_ value: UInt64, _ offset: Int) {
+  func store(_ value: UInt64, _ offset: Int) {
     unsafe word(offset).pointee.store(value, ordering: .releasing)  // partner: `load`
   }
 
@@ -119,9 +131,11 @@ final class SharedPage: @unchecked Sendable {
     try file.write([UInt8](repeating: 0, count: size), at: 0)
   }
 
-  /// Begins a life: an engine opened and found that the log ends at `sequence`.
+  /// Begins a life: an engine opened and found that the log begins in `oldest`, ends at `sequence`, and continues in
+  /// `segment`. No reader keeps segments of an earlier life.
   func begin(
-    lifeID: UInt64, session: MachineSession, databaseID: UInt64, sequence: SequenceNumber, segment: FileNumber
+    lifeID: UInt64, session: MachineSession, databaseID: UInt64, sequence: SequenceNumber, oldest: FileNumber,
+    segment: FileNumber
   ) {
     store(0, Offset.lifeID)
     store(Self.magic, Offset.magic)
@@ -135,6 +149,8 @@ final class SharedPage: @unchecked Sendable {
     store(process.start, Offset.processStart)
     store(ProcessIdentity.namespace, Offset.processNamespace)
     store(segment.value, Offset.segment)
+    store(oldest.value, Offset.kept)
+    clearSlots()
     store(sequence.value, Offset.announced)
     // Zero is not a valid life id.
     store(lifeID | 1, Offset.lifeID)

@@ -17,7 +17,7 @@ struct LogTailTests {
     #expect(hasBegun)
     let first = try tail.record(before: nil)?.header.sequence
     #expect(first == SequenceNumber(1))
-    let isItself = try !tail.isOverwritten()
+    let isItself = try tail.isInPlace()
     #expect(isItself)
 
     // The same file in its next life.
@@ -29,12 +29,16 @@ struct LogTailTests {
     LogSegmentHeader(number: number, lifeID: life ^ 1, predecessor: nil, capacity: 16 << 10, databaseID: 99)
       .encode(into: &header)
     try file.write(header.view.bytes, at: 0)
-    let isAnother = try tail.isOverwritten()
+    let isAnother = try !tail.isInPlace()
     #expect(isAnother)
 
     // The file while it is being created again.
     try file.write([UInt8](repeating: 0, count: LogFormat.headerBlockSize), at: 0)
-    let isNone = try tail.isOverwritten()
+    let isNone = try !tail.isInPlace()
     #expect(isNone)
+
+    try fileSystem.remove(path)
+    let isGone = try !tail.isInPlace()
+    #expect(isGone)
   }
 }

@@ -16,7 +16,8 @@ struct SharedPageTests {
 
   private func begin(_ page: SharedPage) {
     page.begin(
-      lifeID: 0x11, session: Self.session, databaseID: 0x22, sequence: SequenceNumber(0x33), segment: FileNumber(0x44))
+      lifeID: 0x11, session: Self.session, databaseID: 0x22, sequence: SequenceNumber(0x33), oldest: FileNumber(0x40),
+      segment: FileNumber(0x44))
   }
 
   @Test func `every byte of the page is where the format says`() throws {
@@ -26,7 +27,7 @@ struct SharedPageTests {
     #expect(bytes.count == 4096)
     #expect(Array(bytes[0..<8]) == Array("VARVEPAG".utf8))
     func word(_ offset: Int) -> UInt64 { bytes[offset..<offset + 8].reversed().reduce(0) { $0 << 8 | UInt64($1) } }
-    #expect(word(8) == 1)
+    #expect(word(8) == 2)
     #expect(word(16) == Self.session.high)
     #expect(word(24) == Self.session.low)
     #expect(word(32) == 0x22)
@@ -36,8 +37,9 @@ struct SharedPageTests {
     #expect(word(64) == 0x44)
     #expect(word(72) == ProcessIdentity.current.start)
     #expect(word(80) == ProcessIdentity.namespace)
+    #expect(word(88) == 0x40)
     #expect(word(128) == 0x33)
-    let used = [0..<88, 128..<136, 192..<196]
+    let used = [0..<96, 128..<136, 192..<196]
     #expect(bytes.indices.allSatisfy { index in used.contains { $0.contains(index) } || bytes[index] == 0 })
   }
 
