@@ -16,7 +16,7 @@ enum ModelSuite {
   private static let runCount = 20
 
   static func runAll(_ execution: ModelEnvironment.Execution) throws {
-    let chosen = Self.chosenSeed
+    let chosen = Self.TestScale.seed
     let seeds = chosen.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
     var counts = OperationCounts()
     var installCount = 0
@@ -46,7 +46,7 @@ enum ModelSuite {
     }
   }
 
-  private static let chosenSeed: UInt64? = {
+  private static let TestScale.seed: UInt64? = {
     guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
     return UInt64(unsafe String(cString: text))
   }()

@@ -99,6 +99,9 @@ public final class FaultInjectingFileSystem: FileSystem {
     state.withLock { $0.countedInterruption = (count, body) }
   }
 
+  /// Cancels an interruption that `interrupt` announced.
+  public func interruptNever() { state.withLock { $0.countedInterruption = nil } }
+
   /// Makes every later call fail, and releases all locks, as if the process had been killed.
   public func kill() {
     inject(Fault(count: Fault.always))

@@ -25,6 +25,13 @@ public enum TestScale {
   /// Whether suites are at least as long as in CI. Only then are their random draws a fair sample.
   public static var isWhole: Bool { factor >= 1 }
 
+  /// The only seed that a random suite is to run, from `VARVE_TEST_SEED`, or `nil`.
+  public static let seed: UInt64? = {
+    // Safety: the environment is not changed while tests run.
+    guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
+    return unsafe UInt64(String(cString: text))
+  }()
+
   private static let factor: Double = {
     // Safety: the environment is not changed while tests run.
     guard let text = unsafe getenv("VARVE_TEST_SCALE"), let number = unsafe Double(String(cString: text)),

@@ -73,16 +73,9 @@ enum ModelPlan {
 
   // MARK: Seeds
 
-  /// The seed from the environment, for all suites.
-  static let chosenSeed: UInt64? = {
-    // Safety: the environment is not changed while tests run.
-    guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
-    return UInt64(unsafe String(cString: text))
-  }()
-
   /// The seeds of `runCount` runs at scale 1.
   static func seeds(_ runCount: Int) -> ClosedRange<UInt64> {
-    chosenSeed.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
+    TestScale.seed.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
   }
 
   /// The number of all steps at scale 1.

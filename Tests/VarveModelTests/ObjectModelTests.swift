@@ -37,7 +37,7 @@ struct ObjectModelTests {
     faults.tooOldOneIn = 400
     faults.conflictOneIn = 5
     let runs = try Self.runAll(.toy, faults: faults, "model, failing toy")
-    #expect(!TestScale.isWhole || ModelPlan.chosenSeed != nil || runs.unknownOutcomes > 40)
+    #expect(!TestScale.isWhole || TestScale.seed != nil || runs.unknownOutcomes > 40)
   }
 
   /// The counts of all runs together.
@@ -76,7 +76,7 @@ struct ObjectModelTests {
       "\(name): seeds \(seeds), \(total) steps in \(Int(seconds)) s, \(Int(Double(total) / seconds)) a second,",
       "\(totals.faultCount) faults, \(totals.unknownOutcomes) unknown outcomes,",
       "extensions \(totals.extensions.map { "\($0.key) \($0.value)" }.sorted())")
-    guard ModelPlan.chosenSeed == nil else { return totals }
+    guard TestScale.seed == nil else { return totals }
     #expect(total >= seeds.count * ModelPlan.rowSteps)
     guard TestScale.isWhole else { return totals }
     if faults == nil {

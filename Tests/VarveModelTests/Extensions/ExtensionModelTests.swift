@@ -49,7 +49,7 @@ struct ExtensionModelTests {
     print(
       "\(name): seeds \(seeds), \(counts.total) steps in \(Int(seconds)) s,",
       "\(Int(Double(counts.total) / seconds)) a second: \(listed)")
-    guard ModelPlan.chosenSeed == nil else { return }
+    guard TestScale.seed == nil else { return }
     #expect(counts.total >= seeds.count * ModelPlan.extensionSteps)
     guard ModelPlan.isWhole else { return }
     for step in ExtensionStep.allCases {

@@ -26,7 +26,7 @@ struct IndexModelTests {
       counts.add(run.counts)
     }
     // Each kind of step occurred.
-    if ModelPlan.isWhole, ModelPlan.chosenSeed == nil {
+    if ModelPlan.isWhole, TestScale.seed == nil {
       for step in IndexStep.allCases { #expect(counts[step] > 0, "\(step)") }
     }
   }
@@ -58,7 +58,7 @@ struct QueryModelTests {
     }
     // Each kind of query must have occurred often enough.
     let all = served + refused
-    if ModelPlan.isWhole, ModelPlan.chosenSeed == nil {
+    if ModelPlan.isWhole, TestScale.seed == nil {
       #expect(served > all / 3 && ordered > all / 50 && refused > all / 20)
       #expect(merged > all / 100 && intersected > all / 500 && paged > all / 40)
     }

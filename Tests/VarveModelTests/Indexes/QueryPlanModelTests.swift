@@ -14,7 +14,7 @@ struct QueryPlanModelTests {
   @Test func `no query reads more than twice the entries of the best possible plan, plus a hundred`() throws {
     let database = try Database.inMemory { VolumeFormat.self }
     let volumes = Store<VolumeFormat>(in: database)
-    let seed = ModelPlan.chosenSeed ?? 19
+    let seed = TestScale.seed ?? 19
     var random = SeededRandom(seed: seed)
     try database.core.write(WriteTerms()) { tx in
       for id in 0..<3_000 {

@@ -19,7 +19,7 @@ import VarveTestSupport
 ///
 /// The seed does not reproduce the threads of the lanes.
 struct LaneCrashTests {
-  private static let seed = ModelPlan.chosenSeed ?? 20_261_125
+  private static let seed = TestScale.seed ?? 20_261_125
   private static let commitCount = 90
   private static let pointLimit = TestScale.count(60)
 

@@ -15,7 +15,7 @@ import VarveTestSupport
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter GraphCrashTests
 ///     VARVE_TEST_SEED=17 ./tools/test --filter GraphCrashTests
 struct GraphCrashTests {
-  private static let seed = ModelPlan.chosenSeed ?? 20_261_127
+  private static let seed = TestScale.seed ?? 20_261_127
   private static let transactionCount = 80
   private static let pointLimit = TestScale.count(60)
 

@@ -2,6 +2,7 @@ import EngineTestSupport
 import Synchronization
 import Testing
 
+@testable import EngineFixtures
 @testable import VarveEngine
 
 /// A writer of a hot, a cold, a tiny and a volatile family, whose log is so short that it logs the cold families again
@@ -12,6 +13,8 @@ final class FollowedWriter {
   let base: any FileSystem
   let path: String
   let session: MachineSession?
+  private let seed: UInt64
+  private var openCount: UInt64 = 0
   private(set) var faults: FaultInjectingFileSystem
   private(set) var fixture: FollowFixture
   var history = FollowHistory()
@@ -22,17 +25,29 @@ final class FollowedWriter {
   private func id(_ name: String) -> FamilyID { (try? writer.family(named: name).id) ?? .default }
   private func family(_ name: String) throws -> ColumnFamily { try writer.family(named: name) }
 
-  /// The bytes of the log beyond which families are logged again: three segments.
-  static let logBytes = 192 << 10
+  /// The bytes of the log beyond which families are logged again. Segments have at least a third of that.
+  var logBytes = 192 << 10 {
+    didSet { writer.core.pipeline.logBytesMaximum = logBytes }
+  }
+  /// The number of checkpoints so far, for their names.
+  var checkpointCount = 0
 
-  /// Creates a database in memory. With `isNotified`, its writers share a page with readers.
-  init(seed: UInt64 = 1, isNotified: Bool, on base: any FileSystem = MemoryFileSystem(), at path: String = "/db") throws {
+  /// Whether the writers store to the log through mappings.
+  private let mapsFiles: Bool
+
+  /// Creates a database. With `isNotified`, its writers share a page with readers.
+  init(
+    seed: UInt64 = 1, isNotified: Bool, mapsFiles: Bool = true, on base: any FileSystem = MemoryFileSystem(),
+    at path: String = "/db"
+  ) throws {
     self.base = base
     self.path = path
-    session = isNotified ? MachineSession(high: 7, low: 8) : nil
-    faults = FaultInjectingFileSystem(base, session: session)
+    self.seed = seed
+    self.mapsFiles = mapsFiles
+    session = isNotified && base is MemoryFileSystem ? MachineSession(high: 7, low: 8) : nil
+    faults = FaultInjectingFileSystem(base, mapsFiles: mapsFiles, session: session)
     fixture = try FollowFixture(faults, at: path, seed: seed)
-    writer.core.pipeline.logBytesMaximum = Self.logBytes
+    writer.core.pipeline.logBytesMaximum = logBytes
     for name in ["cold", "tiny"] { history.add([.create(try writer.createFamily(name).id)], at: .zero) }
     var options = FamilyOptions()
     options.isVolatile = true
@@ -71,6 +86,48 @@ final class FollowedWriter {
       changes.append(.put(id("cold"), number, number))
     }
     return changes
+  }
+
+  /// Creates a family of merges: an operand that a reader applied twice, or not at all, would be noticed.
+  func createAppendedFamily() throws {
+    let family = try writer.createFamily("appended", options: FamilyOptions(mergeOperator: "varve.append"))
+    history.add([.create(family.id)], at: history.lastSequence)
+  }
+
+  /// Commits a random batch of up to six entries.
+  func appendRandom(_ random: inout SeededRandom) throws {
+    serial += 1
+    var batch = WriteBatch()
+    var changes: [FollowHistory.Change] = []
+    let families = writer.families.filter { !history.loose.contains($0.id) && !history.volatile.contains($0.id) }
+    for _ in 0..<1 + random.below(6) {
+      let family = random.oneIn(3) ? writer.defaultFamily : families[random.below(families.count)]
+      // The rows of the cold family are written once.
+      let key = Array((family.name == "cold" ? "\(serial)" : "key\(10 + random.below(40))").utf8)
+      switch family.name == "cold" ? 9 : random.below(20) {
+      case 0..<2:
+        try batch.delete(key, in: family)
+        changes.append(.delete(family.id, key))
+      case 2:
+        let end = Array("key\(10 + random.below(40))".utf8)
+        let isUp = key.lexicographicallyPrecedes(end)
+        try batch.deleteRange(from: isUp ? key : end, to: isUp ? end : key, in: family)
+        changes.append(.deleteRange(family.id, from: isUp ? key : end, to: isUp ? end : key))
+      case 3..<9 where family.name == "appended":
+        try batch.merge(key, [UInt8(truncatingIfNeeded: serial)], in: family)
+        changes.append(.append(family.id, key, [UInt8(truncatingIfNeeded: serial)]))
+      default:
+        let size = family.id != .default ? 8 : random.oneIn(30) ? 9_000 : random.below(2_000)
+        let value = Array("\(serial)".utf8) + [UInt8](repeating: UInt8(truncatingIfNeeded: serial), count: size)
+        try batch.put(key, value, in: family)
+        changes.append(.put(family.id, key, value))
+      }
+    }
+    if random.oneIn(4) { try batch.put(Array("\(serial % 7)".utf8), [1], in: try family("volatile")) }
+    let ticket = try writer.submit(batch, durability: random.oneIn(12) ? .power : .process)
+    // A range that is empty is left out, and a batch of volatile entries alone may not survive.
+    if ticket.isLogged { history.add(changes, at: ticket.sequence) }
+    try ticket.wait()
   }
 
   /// Commits a batch that survives a loss of power, but does not wait for that.
@@ -163,14 +220,13 @@ final class FollowedWriter {
 
   /// Ends the writer as a kill does, and opens another one.
   func die() throws {
-    faults.kill()
-    pending = []
+    kill()
     try open()
   }
 
   /// Ends the writer as a kill does. The page shows that its process is gone.
   func dieVisibly() throws {
-    faults.kill()
+    kill()
     guard session != nil else { return }
     let page = try base.openFile(path + "/SHARED", writable: true)
     defer { page.close() }
@@ -178,10 +234,21 @@ final class FollowedWriter {
     try page.write([0, 0, 0, 0x40, 0, 0, 0, 0], at: 56)
   }
 
-  private func open() throws {
-    faults = FaultInjectingFileSystem(base, session: session)
-    fixture = try FollowFixture(faults, at: path, seed: UInt64(serial))
-    writer.core.pipeline.logBytesMaximum = Self.logBytes
+  /// Opens a writer after the last one has ended.
+  func open() throws {
+    faults = FaultInjectingFileSystem(base, mapsFiles: mapsFiles, session: session)
+    // No two writers draw the same ids.
+    openCount += 1
+    fixture = try FollowFixture(faults, at: path, seed: seed &+ openCount &* 0x9E37_79B9)
+    writer.core.pipeline.logBytesMaximum = logBytes
+  }
+
+  /// Ends the writer as a kill does.
+  func kill() {
+    faults.kill()
+    pending = []
+    // The jobs keep the engine alive.
+    fixture.executor.shutDown()
   }
 
   // MARK: - Comparison
@@ -202,7 +269,8 @@ final class FollowedWriter {
     return result
   }
 
-  /// Returns what is wrong with the state that a reader shows, or `nil` if it equals one prefix of the commits.
+  /// Returns what is wrong with the state that a reader, or a writer after its opening, shows, or `nil` if it equals one
+  /// prefix of the commits.
   func fault(_ engine: Engine) throws -> String? {
     let snapshot = engine.snapshot()
     let expected = history.state(at: snapshot.sequence)
