@@ -238,7 +238,11 @@ struct ReplayFlushCrashTests {
           (OwnedBytes(Self.key(number)), OwnedBytes(Self.key(number) + [0]), SequenceNumber(first + UInt64(number) + 1))
         }
         // The range deletes of the first round are added twice more, as repeated copies are.
-        try memory.mergeReplayed(family, byteCount: 100, late: late.map { ($0.view, $1.view, $2) }, lead)
+        let record = ReplayedRecord(of: engine.core.pipeline.log.currentNumber)
+        for (start, end, sequence) in late {
+          record.addLate((Trailer(sequence, .rangeDelete), start.view, end.view), of: family, lead)
+        }
+        try record.end(memory, lead)
         #expect(family.frozen.isEmpty, "round \(round)")
         #expect(family.active(lead).hasRoom(keySize: 50, valueSize: 50))
         withExtendedLifetime(late) {}

@@ -248,40 +248,84 @@ final class MemTableManager: Sendable {
     activeBytes.wrappingSubtract(family.active(lead).countedBytes, ordering: .relaxed)
   }
 
-  /// A range tombstone that is inserted after newer entries.
-  typealias LateTombstone = (start: ByteView, end: ByteView, sequence: SequenceNumber)
+  /// Freezes the memtables of all families during log replay, so that later entries are in other ones.
+  func freezeReplayed(_ registry: FamilyRegistry, _ lead: borrowing CommitLead) {
+    for family in registry.all { freezeAlone(family.state, lead) }
+  }
 
-  /// Merges all replayed entries of a family into one memtable with room for `byteCount` more.
+  /// An entry, or a range tombstone, that is replayed after newer ones of its family.
+  typealias LateEntry = (trailer: Trailer, key: ByteView, value: ByteView)
+
+  /// Inserts entries of a family, ascending by sequence, that are older than the newest one in its memtables.
   ///
-  /// It is needed if an older entry comes after newer ones that are frozen, or older range deletes, `late`, after newer
-  /// entries.
-  func mergeReplayed(
-    _ family: FamilyState, byteCount: Int, late: [LateTombstone] = [], _ lead: borrowing CommitLead
+  /// Reads, and the flushed sequence, require memtables in the order of their entries. Entries between those of two
+  /// memtables get one of their own. Entries within the range of a memtable are rare: the log has them only if they were
+  /// not logged before a restart after a failed sync. That memtable is replaced by a copy with them.
+  /// Complexity: O(n log n) in the entries, apart from such copies.
+  func insertLate(
+    _ late: [LateEntry], into family: FamilyState, segment: FileNumber, _ lead: borrowing CommitLead
   ) throws(EngineError) {
-    let frozen = family.frozen.map(\.table)
-    let tables = frozen + [family.active(lead)]
-    // The size leaves room for the entries that follow, however large the range tombstones are: another memtable for an
-    // older entry would be out of order.
-    let bytes = tables.reduce(byteCount) { $0 + $1.usedBytes + 2 * $1.rangeTombstones.memorySize }
-    let size = plan.memtableSize + 4 * (bytes + late.count * Self.lateTombstoneSize)
-    let merged = try MemTable(growingTo: size, pool: pool, touchedMaximum: 0, isReusable: false)
+    var rest = late[...]
+    /// Takes the first entries below a sequence.
+    func take(before sequence: SequenceNumber) -> ArraySlice<LateEntry> {
+      let taken = rest.prefix { $0.trailer.sequence < sequence }
+      rest = rest.dropFirst(taken.count)
+      return taken
+    }
+    var frozen: [FrozenMemTable] = []
+    func freeze(_ table: MemTable, _ firstSegment: FileNumber, like old: FrozenMemTable?) {
+      _ = table.settleCharge()
+      table.countUntilGone(in: waiting)
+      frozen.append(
+        FrozenMemTable(
+          table: table, firstSegment: firstSegment, copyPosition: old?.copyPosition ?? .zero,
+          hasUnlogged: old?.hasUnlogged ?? false))
+    }
+    for old in family.frozen {
+      let before = take(before: old.table.smallestSequence)
+      if !before.isEmpty { freeze(try merge(nil, before), segment, like: nil) }
+      let within = take(before: old.table.largestSequence)
+      if within.isEmpty {
+        frozen.append(old)
+      } else {
+        freeze(try merge(old.table, within), old.firstSegment, like: old)
+      }
+    }
+    var active = family.active(lead)
+    let before = take(before: active.smallestSequence)
+    if !before.isEmpty { freeze(try merge(nil, before), segment, like: nil) }
+    if !rest.isEmpty { active = try merge(active, rest) }
+    replace(family, family.version, (frozen, active), lead)
+  }
+
+  /// Returns a memtable with the entries of another one and late ones, and with room for as many as usual.
+  private func merge(_ table: MemTable?, _ late: ArraySlice<LateEntry>) throws(EngineError) -> MemTable {
+    var bytes = table.map { $0.usedBytes + 2 * $0.rangeTombstones.memorySize } ?? 0
+    var edits: [[LateTombstone]] = []
+    for entry in late {
+      bytes += entry.key.count + entry.value.count
+      guard entry.trailer.rawKind == EntryKind.rangeDelete.rawValue else { continue }
+      bytes += Self.lateTombstoneSize
+      edits.append([(entry.key, entry.value, entry.trailer.sequence)])
+    }
+    let merged = try MemTable(
+      growingTo: plan.memtableSize + 4 * bytes, pool: pool, touchedMaximum: 0, isReusable: false)
     // Range tombstones are inserted first, in order, so that entries inserted afterwards see them.
-    var edits = late.map { [$0] }
-    for table in tables {
+    if let table {
       // Replay may be in the middle of an edit.
       table.rangeTombstones.endEdit()
       table.rangeTombstones.forEachEdit(above: .zero) { edits.append($0) }
+      edits.sort { ($0.first?.sequence ?? .zero) < ($1.first?.sequence ?? .zero) }
     }
-    edits.sort { ($0.first?.sequence ?? .zero) < ($1.first?.sequence ?? .zero) }
     for edit in edits { Self.insert(edit, into: merged) }
-    for table in tables { Self.copy(table, above: .zero, into: merged) }
-    frozenBytes.subtract(frozen.reduce(0) { $0 + $1.chargedBytes }, ordering: .relaxed)
-    activeBytes.wrappingAdd(merged.countedBytes - family.active(lead).countedBytes, ordering: .relaxed)
-    family.mergeReplayed(into: merged, lead)
-    let need = MemTableRequirement(byteCount: byteCount)
-    precondition(merged.couldHaveRoom(for: need), "merged memtables are full: report this as a bug")
-    if !merged.hasRoom(for: need) { try grow(family, for: need, plan, lead) }
+    if let table { Self.copy(table, above: .zero, into: merged) }
+    for entry in late where entry.trailer.rawKind != EntryKind.rangeDelete.rawValue {
+      Self.insert(entry.key, entry.trailer, entry.value, into: merged)
+    }
+    return merged
   }
+
+  private typealias LateTombstone = (start: ByteView, end: ByteView, sequence: SequenceNumber)
 
   /// The approximate size of a late range tombstone, which is an edit of its own. It is an overestimate.
   private static let lateTombstoneSize = 4 << 10
@@ -308,13 +352,16 @@ final class MemTableManager: Sendable {
     iterator.seekToFirst()
     while iterator.isValid {
       if iterator.trailer.sequence > sequence {
-        let entrySize = iterator.userKey.count + iterator.value.count
-        let need = MemTableRequirement(byteCount: entrySize)
-        if !target.hasRoom(for: need) { _ = target.grow(for: need) }
-        target.insert(iterator.userKey, iterator.trailer, iterator.value)
+        insert(iterator.userKey, iterator.trailer, iterator.value, into: target)
       }
       iterator.next()
     }
+  }
+
+  private static func insert(_ key: ByteView, _ trailer: Trailer, _ value: ByteView, into target: MemTable) {
+    let need = MemTableRequirement(byteCount: key.count + value.count)
+    if !target.hasRoom(for: need) { _ = target.grow(for: need) }
+    target.insert(key, trailer, value)
   }
 
   /// Returns the family's memtables without the entries up to `flushed`, which another process wrote to tables.

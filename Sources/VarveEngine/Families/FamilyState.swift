@@ -203,20 +203,6 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
-  /// Replaces all replayed memtables by `table`, which contains all of their entries. Called before the engine is open.
-  func mergeReplayed(into table: MemTable, _ lead: borrowing CommitLead) {
-    let first = oldestSegment
-    let old = parts.withLock { parts in
-      parts.frozen = []
-      parts.memTable = table
-      parts.activeSegment = first
-      return publish(&parts)
-    }
-    activeTable = table
-    activeTableSegment = first
-    epochs.retire(old)
-  }
-
   /// Freezes the active memtable, unless it is empty, and continues in `next`.
   func freeze(next: MemTable, _ lead: borrowing CommitLead) {
     let old = parts.withLock { parts in

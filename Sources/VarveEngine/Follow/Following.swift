@@ -72,6 +72,8 @@ final class Following: @unchecked Sendable {
   private(set) var incorporated = SequenceNumber.zero
   /// The last entry that was read.
   private var lastRead = SequenceNumber.zero
+  /// The families of the MANIFEST's state.
+  private var families = ReplayedFamilies()
   /// The ends of segments that recovery or a failed sync might cut elsewhere.
   private var ends: [FileNumber: LogSegmentHeader.Predecessor] = [:]
   /// The sizes in bytes of the segments that were read.
@@ -116,6 +118,9 @@ final class Following: @unchecked Sendable {
     }
   }
 
+  /// A Boolean value that indicates whether the last step read the last commit that a running writer had announced.
+  var hasReadAnnounced: Bool { turn.withLock { _ in announced.map { $0 <= lastRead } ?? false } }
+
   /// Runs `body` between two steps.
   func betweenSteps<R>(_ body: () throws(EngineError) -> R) throws(EngineError) -> R {
     try turn.withLock { (_) throws(EngineError) in try body() }
@@ -149,7 +154,11 @@ final class Following: @unchecked Sendable {
       }
       if end == .lost {
         // The first place of all is not lost.
-        if tail.number != nil { lostCount += 1 }
+        if tail.number != nil {
+          lostCount += 1
+          // Entries of what was lost may come after newer ones. They are inserted between memtables.
+          engine.pipeline.memory.freezeReplayed(engine.registry, .beforeOpen)
+        }
         guard lostCount < Self.passMaximum else { throw busy() }
         if lostCount >= Self.freePassMaximum, kept == nil { kept = page?.keepSegments(namespace: namespace) }
         try findOldestSegment()
@@ -245,8 +254,8 @@ final class Following: @unchecked Sendable {
 
   /// Creates the state of new families, so that the entries of the log find them.
   private func didChangeManifest() throws(EngineError) {
-    let families = manifest.state.families
-    for family in families.values.sorted(by: { $0.id < $1.id }) {
+    families.removeAll()
+    for family in manifest.state.families.values.sorted(by: { $0.id < $1.id }) {
       if let before = shown.families[family.id], family.flushedSequence < before.flushedSequence {
         throw rewound(to: family.flushedSequence)
       }
@@ -336,22 +345,21 @@ final class Following: @unchecked Sendable {
   private func insert(_ record: LogReader.Record, of segment: FileNumber) throws(EngineError) {
     var entries = LogEntryReader(record, file: opening.path + "/" + FileName.log(segment).name)
     let isCopy = record.header.kind == .entries
-    let edits = ReplayedEdits()
-    defer { edits.end() }
+    let replayed = ReplayedRecord(of: segment)
+    defer { replayed.endEdits() }
     while let (sequence, entry) = try entries.next() {
       // A copy may be older than entries read before, and still be the first one that is found.
       guard sequence > incorporated, isCopy || sequence > lastRead else { continue }
-      if manifest.state.families[entry.family] == nil, !manifest.state.isDropped(entry.family) {
+      if families.find(entry.family, manifest.state, engine.registry) == nil, !manifest.state.isDropped(entry.family) {
         _ = try manifest.poll()
         try didChangeManifest()
       }
-      if entry.kind == .rangeDelete { edits.begin(entry.family, engine.registry, .beforeOpen) }
       try opening.insert(
-        entry, sequence, isCopy: isCopy, segment: segment, manifest.state, engine.registry, engine.pipeline.memory,
-        edits)
+        entry, sequence, isCopy: isCopy, segment: segment, manifest.state, &families, engine.registry,
+        engine.pipeline.memory, replayed)
       lastRead = max(lastRead, sequence)
     }
-    try edits.insertLate(engine.pipeline.memory, .beforeOpen)
+    try replayed.end(engine.pipeline.memory, .beforeOpen)
     if record.header.kind == .batch { lastRead = max(lastRead, record.header.sequence) }
   }
 

@@ -28,7 +28,8 @@ extension Opening {
 }
 
 extension Following {
-  /// Runs the first step, and checks the log as recovery would.
+  /// Runs the first step, and checks the log as recovery would, unless the step ended at a commit that the writer has
+  /// announced.
   ///
   /// A follower regards the end of the readable log as the present end of the writer's log; recovery distinguishes a
   /// torn tail from damage to durable data. A writer's concurrent work may look like damage to it, so a verdict counts
@@ -39,6 +40,8 @@ extension Following {
       // The error is deferred, because recovery's verdict on the same log takes precedence.
       first = error
     }
+    // A log that was read up to the writer's last commit is not damaged before it.
+    if first == nil, hasReadAnnounced { return }
     var verdict = try judge()
     for _ in 0..<Self.judgementMaximum {
       guard verdict.error != nil else { break }

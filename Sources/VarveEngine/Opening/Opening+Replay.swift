@@ -44,21 +44,19 @@ extension Opening {
   ) throws(EngineError) {
     var last = replayed.lastSequence
     var number = 0
+    var families = ReplayedFamilies()
     replayed.outcome = try recovery.replay { (record, segment) throws(EngineError) in
       var entries = LogEntryReader(record, file: recovery.path(segment))
       // An empty batch also has a sequence.
       if record.header.sequence > last { last = record.header.sequence }
       let isCopy = record.header.kind == .entries
-      let edits = ReplayedEdits()
-      defer { edits.end() }
+      let replayed = ReplayedRecord(of: segment)
+      defer { replayed.endEdits() }
       while let (sequence, entry) = try entries.next() {
-        if entry.kind == .rangeDelete { edits.begin(entry.family, registry, .beforeOpen) }
-        try insert(entry, sequence, isCopy: isCopy, segment: segment, state, registry, memory, edits)
+        try insert(entry, sequence, isCopy: isCopy, segment: segment, state, &families, registry, memory, replayed)
         if sequence > last { last = sequence }
       }
-      // Late range deletes are inserted before a flush reads the memtables.
-      try edits.insertLate(memory, .beforeOpen)
-      edits.end()
+      try replayed.end(memory, .beforeOpen)
       try flush.flushIfDue(at: number)
       number += 1
     }
@@ -87,12 +85,15 @@ extension Opening {
     }
   }
 
+  /// Inserts an entry of a record, unless it is in a table. It is inserted at the end of the record if it is a copy that
+  /// is not newer than all entries of its family.
   func insert(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, isCopy: Bool, segment: FileNumber,
-    _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableManager, _ edits: ReplayedEdits
+    _ state: ManifestState, _ families: inout ReplayedFamilies, _ registry: FamilyRegistry, _ memory: MemTableManager,
+    _ record: ReplayedRecord
   ) throws(EngineError) {
     let lead = CommitLead.beforeOpen
-    guard let durable = state.families[entry.family], let family = registry.find(entry.family) else {
+    guard let target = families.find(entry.family, state, registry) else {
       guard state.isDropped(entry.family) else {
         throw .corruption(
           "a log record names column family \(entry.family), which never was",
@@ -100,90 +101,22 @@ extension Opening {
       }
       return
     }
-    guard sequence > durable.flushedSequence else { return }
+    guard sequence > target.flushed else { return }
     guard entry.kind != .rangeDelete || entry.key < entry.value else {
       throw .corruption(
         "a range tombstone that ends before it begins", file: path + "/" + FileName.log(segment).name)
     }
+    let family = target.family
     if isCopy, sequence <= family.newestSequence(lead) {
-      try insertLate(entry, sequence, segment: segment, family, memory, edits, lead)
-      return
+      return record.addLate((Trailer(sequence, entry.kind), entry.key, entry.value), of: family, lead)
     }
     if !family.active(lead).hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
       try memory.makeReplayRoom(
         in: family, byteCount: entry.key.count + entry.value.count, isBounded: !options.readOnly, lead)
     }
+    if entry.kind == .rangeDelete { record.beginEdit(of: family, lead) }
     if family.activeSegment(lead) == nil { family.beginActive(segment: segment, lead) }
     family.active(lead).insert(entry.key, Trailer(sequence, entry.kind), entry.value)
-  }
-
-  /// Inserts a copy of an entry after newer ones of its family, unless the first copy is present.
-  ///
-  /// Reads, and the flushed sequence, require memtables in the order of their entries, so the older entry must not be
-  /// inserted into a newer memtable.
-  private func insertLate(
-    _ entry: BatchReader.Entry, _ sequence: SequenceNumber, segment: FileNumber, _ family: FamilyState,
-    _ memory: MemTableManager, _ edits: ReplayedEdits, _ lead: borrowing CommitLead
-  ) throws(EngineError) {
-    let frozen = family.frozen
-    for table in frozen.map(\.table) + [family.active(lead)] {
-      if entry.kind == .rangeDelete ? table.rangeTombstones.contains(sequence) : table.holds(entry.key, sequence) {
-        return
-      }
-    }
-    if entry.kind == .rangeDelete {
-      if family.activeSegment(lead) == nil { family.beginActive(segment: segment, lead) }
-      return edits.addLate((entry.key, entry.value, sequence), to: family)
-    }
-    if !frozen.isEmpty || !family.active(lead).hasRoom(keySize: entry.key.count, valueSize: entry.value.count) {
-      try memory.mergeReplayed(family, byteCount: entry.key.count + entry.value.count, lead)
-    }
-    if family.activeSegment(lead) == nil { family.beginActive(segment: segment, lead) }
-    family.active(lead).insert(entry.key, Trailer(sequence, entry.kind), entry.value)
-  }
-}
-
-/// The range deletes of one record, which are inserted into each memtable as one edit.
-///
-/// Inserted separately, each of many would copy paths. Late ones, which are older than their family's entries, are
-/// inserted into a new memtable at the end of the record, all at once: a tree of range tombstones accepts them only in
-/// the order of the sequences, and a follower's tree is read meanwhile.
-final class ReplayedEdits {
-  private var tables: [MemTable] = []
-  private var late: [(family: FamilyState, tombstones: [MemTableManager.LateTombstone])] = []
-
-  /// Prepares for a range delete of a family. The first one after the memtable changed starts a new edit.
-  func begin(_ family: FamilyID, _ registry: FamilyRegistry, _ lead: borrowing CommitLead) {
-    guard let table = registry.find(family)?.active(lead), !tables.contains(where: { $0 === table }) else { return }
-    table.rangeTombstones.beginEdit()
-    tables.append(table)
-  }
-
-  /// Stores a late range delete; its bytes belong to the record.
-  func addLate(_ tombstone: MemTableManager.LateTombstone, to family: FamilyState) {
-    if let index = late.firstIndex(where: { $0.family === family }) {
-      late[index].tombstones.append(tombstone)
-    } else {
-      late.append((family, [tombstone]))
-    }
-  }
-
-  /// Inserts the late range deletes in the order of their sequences.
-  func insertLate(_ memory: MemTableManager, _ lead: borrowing CommitLead) throws(EngineError) {
-    for (family, tombstones) in late { try memory.mergeReplayed(family, byteCount: 0, late: tombstones, lead) }
-    late = []
-  }
-
-  /// Ends the edits after the record was replayed.
-  func end() {
-    for table in tables { table.rangeTombstones.endEdit() }
-    tables = []
-  }
-}
-
-extension MemTable {
-  fileprivate func holds(_ key: ByteView, _ sequence: SequenceNumber) -> Bool {
-    get(key, at: sequence)?.trailer.sequence == sequence
   }
 }
 
