@@ -24,9 +24,9 @@ internal import Synchronization
 /// `Durability.power` can be visible before it was synced. `Engine.explain()` says which method is used.
 ///
 /// # Cost for the writer
-/// The writer's only cost is the wake-ups. The follower writes only a count into `SHARED`. It keeps entries that are
-/// not in tables yet in its own memtables, at most as many as are in the writer's log, and keeps up to half of
-/// `EngineOptions.openTableCount` tables open. Beyond that, a snapshot or cursor can need a table that the writer
+/// The writer's only costs are the wake-ups, and the disk space of segments of the log that it keeps while a follower
+/// that it has overtaken reads them. The follower keeps entries that are not in tables yet in its own memtables, at most
+/// as many as are in the writer's log, and keeps up to half of `EngineOptions.openTableCount` tables open. Beyond that, a snapshot or cursor can need a table that the writer
 /// removed, and throws `.notFound`; after `catchUp` the same read succeeds.
 ///
 /// Safe from any thread.
@@ -45,9 +45,10 @@ public final class Follower: Sendable {
   /// Advances to the last commit that the writer has announced, and returns its sequence number. Running reads, cursors
   /// and snapshots keep their state.
   ///
-  /// Throws `.rewound` if a power loss took back commits that were read here, `.corruption`, and errors of the file
-  /// system; reads then see the earlier state.
-  /// Complexity: O(n) in the bytes written since the last call.
+  /// Throws `.rewound` if a power loss took back commits that were read here, `.busy` if the writer freed its log faster
+  /// than this process could read it, `.corruption`, and errors of the file system; reads then see the earlier state.
+  /// Complexity: O(n) in the bytes written since the last call, and at most those of the writer's log, which is read up
+  /// to three times if the writer frees it meanwhile.
   @discardableResult
   public func catchUp() throws(EngineError) -> SequenceNumber {
     try engine.core.requireOpen()
@@ -170,8 +171,8 @@ private final class CommitStream: Sendable {
 extension Engine {
   /// Opens a database read-only to follow it, while another process writes it or may start to.
   ///
-  /// Changes only a count in the file `SHARED`, if it has write permission. Only the options for memory apply. Throws
-  /// the errors of `open` with `readOnly`.
+  /// Changes only the file `SHARED`, if it has write permission: a count, and a slot while it reads the log beside a
+  /// faster writer. Only the options for memory apply. Throws the errors of `open` with `readOnly`.
   public static func follow(
     at path: String, options: EngineOptions = EngineOptions(), environment: EngineEnvironment = .system
   ) throws(EngineError) -> Follower {

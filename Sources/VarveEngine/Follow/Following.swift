@@ -141,6 +141,7 @@ final class Following: @unchecked Sendable {
   private func step() throws(EngineError) {
     var goal = try aim()
     var lostCount = 0
+    var hasPlace = tail.number != nil
     var mayRestart = true
     var kept: KeptSegments?
     defer { withExtendedLifetime(kept) {} }
@@ -153,14 +154,14 @@ final class Following: @unchecked Sendable {
         end = .lost
       }
       if end == .lost {
-        // The first place of all is not lost.
-        if tail.number != nil {
+        if hasPlace {
           lostCount += 1
           // Entries of what was lost may come after newer ones. They are inserted between memtables.
           engine.pipeline.memory.freezeReplayed(engine.registry, .beforeOpen)
         }
         guard lostCount < Self.passMaximum else { throw busy() }
         if lostCount >= Self.freePassMaximum, kept == nil { kept = page?.keepSegments(namespace: namespace) }
+        hasPlace = true
         try findOldestSegment()
         goal = max(goal, flushed)
         continue
@@ -363,17 +364,14 @@ final class Following: @unchecked Sendable {
     if record.header.kind == .batch { lastRead = max(lastRead, record.header.sequence) }
   }
 
-  /// Moves to the oldest segment that the MANIFEST names.
+  /// Moves to the oldest segment that the MANIFEST names, unless it is gone by now: then the place is lost again.
   private func findOldestSegment() throws(EngineError) {
     ends = [:]
-    while true {
-      let oldest = manifest.state.oldestLog
-      if oldest.value == 0 { return }
-      if try tail.begin(at: oldest) { return }
-      guard try pollForWhatIsGone() else {
-        throw .corruption(
-          "the oldest log segment is missing", file: opening.path + "/" + FileName.log(oldest).name)
-      }
+    let oldest = manifest.state.oldestLog
+    if oldest.value == 0 { return }
+    if try tail.begin(at: oldest) { return }
+    guard try pollForWhatIsGone() else {
+      throw .corruption("the oldest log segment is missing", file: opening.path + "/" + FileName.log(oldest).name)
     }
   }
 

@@ -3,8 +3,9 @@ extension Engine {
   ///
   /// Throws `.notFound` if the directory does not exist and must not be created, `.notADatabase` for a file or a
   /// directory with other content, `.locked` if another engine has the database open, `.alreadyExists` with
-  /// `errorIfExists`, `.unsupportedFormat`, `.corruption`, `.invalidArgument`, and errors of the file system. After an
-  /// error no data is lost, and a later open can succeed.
+  /// `errorIfExists`, `.unsupportedFormat`, `.corruption`, `.invalidArgument`, and errors of the file system; with
+  /// `readOnly` also `.busy`, if another process frees its log faster than it can be read. After an error no data is
+  /// lost, and a later open can succeed.
   ///
   /// Complexity: opens no table; replays the log records whose entries are not in tables yet.
   public static func open(

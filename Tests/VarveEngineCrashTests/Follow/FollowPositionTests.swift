@@ -111,7 +111,8 @@ struct FollowPositionTests {
       var options = FollowFixture.options
       options.readOnly = true
       engine = try Engine.open(
-        at: writer.path, options: options, environment: FollowFixture.environment(files, SteppedExecutor(seed: 9), seed: 9))
+        at: writer.path, options: options,
+        environment: FollowFixture.environment(files, SteppedExecutor(seed: 9), seed: 9))
     } else {
       let opened = try early ?? writer.fixture.follow(files)
       if early != nil { try opened.catchUp() }

@@ -58,6 +58,11 @@ final class FollowedWriter {
   /// A file system for a reader, whose calls are counted.
   func makeReaderFiles() -> FaultInjectingFileSystem { FaultInjectingFileSystem(base, session: session) }
 
+  /// The number of segments that the writer keeps for readers alone.
+  var segmentCountForReaders: Int {
+    writer.core.pipeline.log.state.withLock { state in state.live.count { $0.number < state.needed } }
+  }
+
   // MARK: - Work
 
   /// Commits one batch to the hot, the tiny and the volatile family, and with `isCold` a row that is never written again.

@@ -89,6 +89,124 @@ struct SharedPageTests {
     #expect(try SharedPage.open(at: path, fileSystem)?.announced == SequenceNumber(0x33))
   }
 
+  @Test func `every byte of a reader's slot is where the format says, and a free slot has no owner`() throws {
+    let page = try SharedPage.make(at: path, fileSystem)
+    begin(page)
+    let kept = try #require(page.keepSegments(namespace: 0x55))
+    let bytes = try DirectoryImage(fileSystem, at: directory.path).files["SHARED"] ?? []
+    func word(_ offset: Int) -> UInt64 { bytes[offset..<offset + 8].reversed().reduce(0) { $0 << 8 | UInt64($1) } }
+    let owner = word(256)
+    #expect(owner & 0xffff_ffff == UInt64(CurrentProcess.number) && owner >> 32 != 0)
+    #expect(word(264) == 0x40)
+    #expect(word(272) == ProcessIdentity.current.start)
+    #expect(word(280) == 0x55)
+    #expect(word(288) == owner)
+    #expect((296..<4096).allSatisfy { bytes[$0] == 0 })
+    #expect(page.slot(0)?.segment == FileNumber(0x40) && page.slot(1) == nil)
+    withExtendedLifetime(kept) {}
+  }
+
+  @Test func `readers keep segments by slots of their own, as many as there are`() throws {
+    let page = try SharedPage.make(at: path, fileSystem)
+    begin(page)
+    let reader = try #require(try SharedPage.open(at: path, fileSystem))
+    var kept = (0..<SharedPage.slotCount).map { _ in reader.keepSegments(namespace: 1) }
+    #expect(kept.allSatisfy { $0 != nil })
+    #expect(reader.keepSegments(namespace: 1) == nil)
+    #expect((0..<SharedPage.slotCount).allSatisfy { page.slot($0) != nil })
+    kept[7] = nil
+    #expect(page.slot(7) == nil)
+    page.setKept(FileNumber(0x43))
+    let again = try #require(reader.keepSegments(namespace: 1))
+    #expect(page.slot(7)?.segment == FileNumber(0x43))
+    // A new engine honours none, and a reader of before does not free the slot of another one.
+    begin(page)
+    #expect((0..<SharedPage.slotCount).allSatisfy { page.slot($0) == nil })
+    let other = try #require(reader.keepSegments(namespace: 1))
+    kept[0] = nil
+    #expect(page.slot(0) != nil)
+    withExtendedLifetime((again, other)) {}
+  }
+
+  @Test func `a reader that may not write keeps nothing`() throws {
+    let page = try SharedPage.make(at: path, fileSystem)
+    begin(page)
+    let reader = try #require(try SharedPage.open(at: path, UnwritableFileSystem(fileSystem)))
+    #expect(!reader.isWritable)
+    #expect(reader.keepSegments(namespace: 1) == nil)
+    #expect(page.slot(0) == nil)
+  }
+
+  @Test func `segments are kept from a slot's first one on, for ten seconds, and for processes that are alive`() throws {
+    let page = try SharedPage.make(at: path, fileSystem)
+    begin(page)
+    let clock = ManualClock()
+    var pins = ReaderPins(page, clock)
+    #expect(pins.firstKept(before: FileNumber(0x42), isWithinBytes: true) == FileNumber(0x42), "no reader")
+    let kept = page.keepSegments(namespace: ProcessIdentity.namespace)
+    #expect(page.slot(0)?.segment == FileNumber(0x42), "what may be freed is not kept")
+    #expect(pins.firstKept(before: FileNumber(0x45), isWithinBytes: true) == FileNumber(0x42))
+    #expect(pins.firstKept(before: FileNumber(0x46), isWithinBytes: false) == FileNumber(0x46), "too many bytes")
+    // A process of another container may be alive.
+    let far = page.keepSegments(namespace: ProcessIdentity.namespace + 1)
+    #expect(pins.firstKept(before: FileNumber(0x47), isWithinBytes: true) == FileNumber(0x42))
+    clock.advance(ReaderPins.honouredNanoseconds - 1)
+    #expect(pins.firstKept(before: FileNumber(0x48), isWithinBytes: true) == FileNumber(0x42))
+    clock.advance(1)
+    #expect(pins.firstKept(before: FileNumber(0x49), isWithinBytes: true) == FileNumber(0x49))
+    #expect(page.slot(0) == nil && page.slot(1) == nil, "the slots are free again")
+    withExtendedLifetime((kept, far)) {}
+    // A process that has ended.
+    let dead = page.keepSegments(namespace: ProcessIdentity.namespace)
+    let owner = UInt64(7) << 32 | 1 << 30
+    page.store(owner, 256)
+    page.store(owner, 288)
+    #expect(pins.firstKept(before: FileNumber(0x50), isWithinBytes: true) == FileNumber(0x50))
+    #expect(page.slot(0) == nil)
+    // A process that died while it took the slot.
+    page.store(owner, 256)
+    page.store(0x49, 264)
+    page.store(0, 288)
+    #expect(pins.firstKept(before: FileNumber(0x51), isWithinBytes: true) == FileNumber(0x49))
+    clock.advance(ReaderPins.honouredNanoseconds)
+    #expect(pins.firstKept(before: FileNumber(0x52), isWithinBytes: true) == FileNumber(0x52))
+    withExtendedLifetime(dead) {}
+  }
+
+  @Test func `segments are kept from the announced one on, however the engine and a reader interleave`() throws {
+    let page = try SharedPage.make(at: path, fileSystem)
+    begin(page)
+    let reader = try #require(try SharedPage.open(at: path, fileSystem))
+    let freed = Atomic<UInt64>(0x40)
+    let isDone = Atomic<Bool>(false)
+    let faults = Atomic<Int>(0)
+    let threads = WatchedThreads()
+    threads.start("engine") {
+      var pins = ReaderPins(page, ManualClock())
+      for number in UInt64(0x41)...0x2_0000 {
+        let bound = pins.firstKept(before: FileNumber(number), isWithinBytes: true)
+        // Segments before the bound are freed.
+        if bound.value > freed.load(ordering: .relaxed) {
+          freed.store(bound.value, ordering: .sequentiallyConsistent)
+        }
+      }
+      isDone.store(true, ordering: .releasing)
+    }
+    threads.start("reader") {
+      while !isDone.load(ordering: .acquiring) {
+        guard let kept = reader.keepSegments(namespace: 1) else { continue }
+        let first = reader.slot(0)?.segment.value ?? 0
+        for _ in 0..<50 where freed.load(ordering: .sequentiallyConsistent) > first {
+          faults.add(1, ordering: .relaxed)
+        }
+        withExtendedLifetime(kept) {}
+      }
+    }
+    let problems = threads.finish()
+    #expect(problems.isEmpty, "\(problems)")
+    #expect(faults.load(ordering: .relaxed) == 0)
+  }
+
   @Test func `no wake-up of a sleeping process is lost`() throws {
     let page = try SharedPage.make(at: path, fileSystem)
     begin(page)
