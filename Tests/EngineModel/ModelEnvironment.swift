@@ -10,6 +10,8 @@ final class ModelEnvironment: Sendable {
   }
 
   let environment: EngineEnvironment
+  /// The environment of engines that only read the same files, as in another process.
+  let readerEnvironment: EngineEnvironment
   /// The check of the content before and after the jobs of stepped runs.
   let watch: ContentWatch
   private let clock: ManualClock
@@ -38,7 +40,9 @@ final class ModelEnvironment: Sendable {
     self.clock = clock
     self.current = current
     switch execution {
-    case .threads: environment = .inMemory()
+    case .threads:
+      environment = .inMemory()
+      readerEnvironment = environment
     case .stepped:
       let source = RandomSource(seed: seed)
       environment = EngineEnvironment(
@@ -50,6 +54,9 @@ final class ModelEnvironment: Sendable {
           current.executor.withLock { $0 = executor }
           return executor
         })
+      readerEnvironment = EngineEnvironment(
+        fileSystem: environment.fileSystem, clock: clock, random: { 0 },
+        makeExecutor: { SteppedExecutor(seed: seed, clock: clock, parallelism: $0) })
     }
   }
 

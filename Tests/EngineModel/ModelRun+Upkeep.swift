@@ -82,6 +82,41 @@ extension ModelRun {
     if random.oneIn(8) { try compareAll() }
   }
 
+  /// Catches a follower up, and compares all of its rows with the model's, except those that are not logged.
+  func follow() throws {
+    note(.follow)
+    var options = EngineOptions()
+    options.memtableSize = 64 << 10
+    options.mergeOperators = [ChainOperator()]
+    let follower =
+      try self.follower ?? Engine.follow(at: "/db", options: options, environment: world.readerEnvironment)
+    self.follower = follower
+    let before = follower.engine.visibleSequence
+    let seen = try follower.catchUp()
+    try require(seen >= before && seen <= lastSequence, "a follower is at \(seen.value) of \(lastSequence.value)")
+    let found = follower.engine.families
+    try require(Set(found.map(\.id)) == Set(families.map(\.engine.id)), "a follower has other families")
+    for family in families {
+      guard family.isVolatile || !hasUnlogged, let reader = found.first(where: { $0.id == family.engine.id }) else {
+        continue
+      }
+      let expected = family.isVolatile ? [] : rows(model.state, family)
+      let cursor = HeldCursor(try follower.engine.cursor(in: reader), expected)
+      try cursor.seekToFirst()
+      while true {
+        if let problem = cursor.mismatch() {
+          throw ModelMismatch(description: "a follower's family \(family.model): " + problem)
+        }
+        guard cursor.isPlaced else { break }
+        try cursor.step(forward: true)
+      }
+    }
+    if random.oneIn(4) {
+      try follower.close()
+      self.follower = nil
+    }
+  }
+
   func releaseAll() {
     snapshots = []
     cursors = []

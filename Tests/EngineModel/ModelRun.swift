@@ -52,6 +52,8 @@ final class ModelRun {
   var engine: Engine {
     didSet { world.watch.attach(engine) }
   }
+  /// A reader as in another process, which continues over reopenings of the engine.
+  var follower: Follower?
   var families: [Family] = []
   var dropped: [ColumnFamily] = []
   var snapshots: [HeldSnapshot] = [] {
@@ -117,6 +119,7 @@ final class ModelRun {
       let faults = try engine.verify().faults
       try require(faults.isEmpty, "verify found \(faults)")
       releaseAll()
+      try follower?.close()
       world.watch.detach()
       try engine.close()
     } catch {
@@ -147,6 +150,7 @@ final class ModelRun {
     case .dropFamily: try dropFamily()
     case .reopen: try reopen()
     case .refusal: try refusal()
+    case .follow: try follow()
     }
   }
 

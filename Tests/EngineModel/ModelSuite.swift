@@ -2,21 +2,13 @@ import EngineTestSupport
 import Testing
 import VarveEngine
 
-#if canImport(Darwin)
-  import Darwin
-#elseif canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#endif
-
 /// The runs of the model suite, each with its own seed.
 enum ModelSuite {
   private static let stepCount = TestScale.atMost(25_000)
   private static let runCount = 20
 
   static func runAll(_ execution: ModelEnvironment.Execution) throws {
-    let chosen = Self.TestScale.seed
+    let chosen = TestScale.seed
     let seeds = chosen.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
     var counts = OperationCounts()
     var installCount = 0
@@ -45,9 +37,4 @@ enum ModelSuite {
       #expect(counts[kind] * 100 >= counts.total, "\(kind): \(counts[kind]) of \(counts.total), seeds \(seeds)")
     }
   }
-
-  private static let TestScale.seed: UInt64? = {
-    guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
-    return UInt64(unsafe String(cString: text))
-  }()
 }

@@ -7,7 +7,7 @@ enum OperationKind: Int, CaseIterable {
   case put, delete, singleDelete, deleteRange, merge, batch, putStamped, get, multiGet, contains, withValue
   case cursor, holdCursor, moveHeldCursor
   case takeSnapshot, readSnapshot, releaseSnapshot
-  case sync, flush, compact, createFamily, dropFamily, reopen, refusal
+  case sync, flush, compact, createFamily, dropFamily, reopen, refusal, follow
 
   /// The weight with which the kind is drawn, relative to the others.
   fileprivate var weight: Int {
@@ -22,7 +22,7 @@ enum OperationKind: Int, CaseIterable {
     case .cursor: 70
     case .moveHeldCursor: 70
     case .readSnapshot: 60
-    case .holdCursor, .takeSnapshot, .releaseSnapshot, .refusal, .sync: 25
+    case .holdCursor, .takeSnapshot, .releaseSnapshot, .refusal, .sync, .follow: 25
     case .flush, .compact, .createFamily, .dropFamily, .reopen: 55
     }
   }

@@ -2,14 +2,6 @@ import EngineTestSupport
 import Testing
 import VarveTestSupport
 
-#if canImport(Darwin)
-  import Darwin
-#elseif canImport(Glibc)
-  import Glibc
-#elseif canImport(Musl)
-  import Musl
-#endif
-
 /// The numbers of steps of all model suites.
 ///
 /// Each suite checks that it made this many, and a test checks that their sum is a million in CI, which runs the
