@@ -7,7 +7,7 @@ import VarveTestSupport
 import VarveTesting
 
 /// Tests of brokers whose setup throws: it has no effect, and may be repeated.
-@Suite(.timeLimit(.minutes(10))) struct BrokerSetupTests {
+struct BrokerSetupTests {
   /// Sets up the broker `a-b`, and requires that a broker `a` is refused, because it would get the queue `a-b`.
   private static func refuse(_ handler: RecordingHandler, in site: ActionSite) throws {
     _ = try site.setup("a-b", RecordingHandler())

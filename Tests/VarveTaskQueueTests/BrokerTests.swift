@@ -171,7 +171,7 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test
   func `fault 4: threads that save, remove and restart actions leave none, and no queue runs two at once`() async throws
   {
     let site = try await ActionSite()

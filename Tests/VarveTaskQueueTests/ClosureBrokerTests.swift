@@ -8,7 +8,7 @@ import VarveTesting
 
 /// Tests of brokers that choose their queues by a closure over the names, which YapTaskQueue describes and does not
 /// have.
-@Suite(.timeLimit(.minutes(10))) struct ClosureBrokerTests {
+struct ClosureBrokerTests {
   @Test func `fault 9: a broker with a closure runs the actions of the queues that it accepts, one at a time in each`()
     async throws
   {

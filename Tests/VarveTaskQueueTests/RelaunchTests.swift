@@ -9,7 +9,7 @@ import VarveTesting
 
 /// Tests of actions whose program is ended and launched again: on files, with a new database object, a new scheduler
 /// and a new broker. No call is necessary for the actions to continue.
-@Suite(.timeLimit(.minutes(10))) struct RelaunchTests {
+struct RelaunchTests {
   /// The way in which a program ends.
   enum End: String, CaseIterable, Sendable { case closed, crashed }
 

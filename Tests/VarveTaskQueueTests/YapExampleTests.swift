@@ -8,7 +8,7 @@ import VarveTesting
 
 /// The example of YapTaskQueue's README, in the spelling of this module: an action that names a message, a handler that
 /// sends it, and both forms of a broker.
-@Suite(.timeLimit(.minutes(10))) struct YapExampleTests {
+struct YapExampleTests {
   /// An action holds what its handler needs to know, and no more.
   struct MessageSendAction: TaskQueueAction {
     static let actionCollection = "actions.messages"

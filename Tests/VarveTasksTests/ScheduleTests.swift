@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of tasks that are enqueued at times of a schedule.
-@Suite(.timeLimit(.minutes(10))) struct ScheduleTests {
+struct ScheduleTests {
   /// Registers a schedule whose notes contain the time and whether it is late.
   private static func register(
     _ fixture: TaskFixture, _ expression: String = "*/10 * * * *", _ rules: ScheduleRules = ScheduleRules()

@@ -8,7 +8,7 @@ import Varve
 /// Tests of processes that die while tasks run: they are killed, or a task ends its own process.
 ///
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskProcessTests   # 200 kills
-@Suite(.serialized, .timeLimit(.minutes(20)))
+@Suite(.serialized)
 struct TaskProcessTests {
   private let directory: TemporaryDirectory
   private var path: String { directory.path + "/db" }

@@ -6,7 +6,7 @@ import Testing
 @testable import Varve
 
 /// Tests of the database's threads, on which tasks wait for the disk.
-@Suite(.timeLimit(.minutes(5))) struct ExecutorTests {
+struct ExecutorTests {
   @Test func `there are as many threads as concurrent jobs, up to the limit, and the others follow in order`()
     async throws
   {

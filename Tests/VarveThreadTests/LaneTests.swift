@@ -10,7 +10,7 @@ import Testing
 /// another one keeps.
 ///
 /// Each of these cases stalled until the writer timeout when a suspended writer needed one of those threads.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct LaneTests {
+@Suite(.serialized) struct LaneTests {
   private static func with(_ isInMemory: Bool, _ body: (Database) async throws -> Void) async throws {
     if isInMemory {
       let database = try await Database.inMemory()

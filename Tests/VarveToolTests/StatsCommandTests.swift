@@ -2,7 +2,6 @@ import Foundation
 import Testing
 
 /// Tests of `varve stats` while a process writes, and after it has ended.
-@Suite(.timeLimit(.minutes(2)))
 struct StatsCommandTests {
   private let directory = TemporaryDirectory()
   private var database: String { directory.path + "/db" }

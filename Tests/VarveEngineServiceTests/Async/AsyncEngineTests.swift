@@ -6,7 +6,6 @@ import Testing
 @testable import VarveEngine
 
 /// Tests of the engine's asynchronous calls.
-@Suite(.timeLimit(.minutes(2)))
 struct AsyncEngineTests {
   /// An engine whose syncs wait at a gate.
   private struct World {

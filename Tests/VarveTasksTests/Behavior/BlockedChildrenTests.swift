@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of what is read when a task fails on which very many others depend, by different rules.
-@Suite(.timeLimit(.minutes(10))) struct BlockedChildrenTests {
+struct BlockedChildrenTests {
   private struct Setup {
     let backend: CountingBackend
     let fixture: TaskFixture

@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of transactions that change all tasks of a queue while a scheduler runs them.
-@Suite(.timeLimit(.minutes(10))) struct BusySelectionTests {
+struct BusySelectionTests {
   /// The number of tasks that wait after those that run, and that run until they are cancelled.
   private static let waitingCount = 600
 

@@ -12,7 +12,7 @@ import VarveTesting
 /// Tests of a close of the database while tasks run, by a program that does not stop the scheduler before it.
 ///
 /// No process has died then, so the attempts do not count. A process that dies at any other time has crashed.
-@Suite(.timeLimit(.minutes(10))) struct CloseWithoutStopTests {
+struct CloseWithoutStopTests {
   private static let closedStart: UInt8 = 0x45
   private static let pointLimit = TestScale.count(16)
 

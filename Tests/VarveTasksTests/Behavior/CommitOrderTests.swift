@@ -12,7 +12,7 @@ import VarveTesting
 /// tasks is that of the stamps, which tasks receive at their commits.
 ///
 ///     VARVE_TEST_SCALE=20 ./tools/test --filter CommitOrderTests
-@Suite(.timeLimit(.minutes(10))) struct CommitOrderTests {
+struct CommitOrderTests {
   /// Returns the stamps of some tasks that wait in line.
   private static func stamps(_ ids: [TaskID], _ fixture: TaskFixture) throws -> [UInt64] {
     try fixture.read { tx in

@@ -12,7 +12,7 @@ import VarveTesting
 /// of the crash points of the specification.
 ///
 /// Where a commit may be cut off, each operation of the disk during the commit is such a point, or a sample of them.
-@Suite(.timeLimit(.minutes(10))) struct CrashPointTests {
+struct CrashPointTests {
   private static let pointLimit = TestScale.count(16)
 
   private static func open(_ backend: any StorageBackend) throws -> Database {

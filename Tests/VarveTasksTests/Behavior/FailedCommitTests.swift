@@ -6,7 +6,6 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of the scheduler's work after one of its commits has failed: nothing that belongs to the commit is left out.
-@Suite(.timeLimit(.minutes(10)))
 struct FailedCommitTests {
   private static func fixture(
     _ rules: [QueueSelector: QueueRules] = [:], kept: Set<TaskEvent.Kind>? = nil

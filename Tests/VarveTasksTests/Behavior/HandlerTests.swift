@@ -9,7 +9,7 @@ import VarveTesting
 
 /// Tests of what handlers decide and report, of handlers that are registered late, and of those that run while the
 /// scheduler stops.
-@Suite(.timeLimit(.minutes(10))) struct HandlerTests {
+struct HandlerTests {
   private enum Failure: Error { case soon, parked, hopeless, other }
 
   @Test func `11, 13 and 15 onError decides by the error whether a task runs again, is parked or is dead`() async throws

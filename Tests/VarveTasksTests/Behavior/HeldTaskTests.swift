@@ -9,7 +9,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of transactions that have changed tasks and are still open while the scheduler claims tasks.
-@Suite(.timeLimit(.minutes(10))) struct HeldTaskTests {
+struct HeldTaskTests {
   /// A change that a transaction makes to a task which is in line.
   enum Change: String, CaseIterable, Sendable {
     case payload, priority, start, delete, cancel

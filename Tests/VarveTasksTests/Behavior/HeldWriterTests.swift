@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of what handlers do, and how their attempts end, while a transaction of the program holds the writer.
-@Suite(.timeLimit(.minutes(10))) struct HeldWriterTests {
+struct HeldWriterTests {
   /// Runs `body` while a transaction that has written a row holds the writer.
   private static func whileHeld(_ fixture: TaskFixture, _ body: () async throws -> Void) async throws {
     let isCommitted = Flag()

@@ -10,7 +10,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of schedules that are registered after the start, of which some are stored late, and of a stop during that.
-@Suite(.timeLimit(.minutes(10))) struct LateScheduleTests {
+struct LateScheduleTests {
   private static func register(_ fixture: TaskFixture) throws {
     try fixture.scheduler.schedule("ten", "*/10 * * * *") { slot in
       let parts = Calendar(identifier: .gregorian).dateComponents(in: .gmt, from: slot.date)

@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of tasks whose parents are gone before the scheduler knows that they depend on them.
-@Suite(.timeLimit(.minutes(10))) struct LostParentTests {
+struct LostParentTests {
   /// The parent has failed when the transaction begins, and is deleted beside it, which counts as done.
   @Test(arguments: [TaskState.dead, .cancelled])
   func `7 a task that a failed parent would block runs if that is deleted beside the transaction that enqueues it`(

@@ -11,7 +11,7 @@ import VarveTesting
 
 /// Tests of tasks that come while the scheduler reads others from disk, and of reads and commits of the scheduler that
 /// fail: no task is forgotten until the next start.
-@Suite(.timeLimit(.minutes(10))) struct LostWorkTests {
+struct LostWorkTests {
   /// A storage whose reads of ranges of tasks wait at a gate after they have read.
   private final class HeldReadBackend: ObservedBackend, @unchecked Sendable {
     // Sendable: it has only state that is safe from any thread.

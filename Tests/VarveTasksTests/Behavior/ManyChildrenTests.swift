@@ -10,7 +10,7 @@ import VarveTesting
 /// Tests of tasks that depend on very many others, and of tasks that very many others depend on.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter ManyChildrenTests   # a million children
-@Suite(.timeLimit(.minutes(20))) struct ManyChildrenTests {
+struct ManyChildrenTests {
   /// The maximum number of entries of a commit that changes the maximum number of children.
   ///
   /// A child that becomes ready has six: its row, its row by id and the two rows of its dependency are deleted, and the

@@ -11,7 +11,7 @@ import VarveTesting
 /// The rules of a zone come from the system, and can't be changed by a test. So a zone whose rules have changed is
 /// represented by two zones that agree up to the change: Athens and Istanbul had the same time until the end of
 /// October 2016, when Turkey abolished winter time. A system with older rules continued with those of Athens.
-@Suite(.timeLimit(.minutes(10))) struct ScheduleZoneTests {
+struct ScheduleZoneTests {
   /// Starts a scheduler with a daily schedule: on a new database at a date, or on the database of an older scheduler,
   /// which is stopped, after a pause.
   private static func start(

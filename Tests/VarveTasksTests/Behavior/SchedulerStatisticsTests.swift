@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of what a scheduler counts and measures, and of the heads of its queues.
-@Suite(.timeLimit(.minutes(10))) struct SchedulerStatisticsTests {
+struct SchedulerStatisticsTests {
   // MARK: - Attempts that have lost their task
 
   @Test func `16 an attempt that ends after its time limit is counted once, and those that end in time are not`()

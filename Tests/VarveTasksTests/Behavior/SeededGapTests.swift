@@ -9,7 +9,7 @@ import VarveTestSupport
 
 /// Tests of rules that other suites use without checking them. Each was written for a bug of `Tests/SeededBugs` that no
 /// other test found.
-@Suite(.timeLimit(.minutes(10))) struct SeededGapTests {
+struct SeededGapTests {
   // MARK: - Lines
 
   /// Returns a scheduler that is attached to its database, and that takes work only when a test does so.

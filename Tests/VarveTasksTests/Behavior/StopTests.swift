@@ -9,7 +9,7 @@ import VarveTestSupport
 ///
 /// A stop returns as soon as the last handler has ended, however its attempt was settled. Several attempts of one task
 /// that do not return have a worker each, and each releases it when it returns or is abandoned.
-@Suite(.timeLimit(.minutes(10))) struct StopTests {
+struct StopTests {
   // MARK: - Stops
 
   /// Stops the scheduler, and calls `body` while the stop waits for handlers. Returns whether the stop has returned

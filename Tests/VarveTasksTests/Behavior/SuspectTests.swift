@@ -7,7 +7,6 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of a task that may have caused the death of a process, while other tasks run for long.
-@Suite(.timeLimit(.minutes(10)))
 struct SuspectTests {
   /// Runs `body` after a process has died in an attempt of the task "suspect", which is next in queue "a", while a
   /// handler of the task "long" runs, until `mayEnd` is set. `settle` waits until the scheduler has done what it can.

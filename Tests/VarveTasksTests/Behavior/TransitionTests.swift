@@ -9,7 +9,7 @@ import VarveTesting
 
 /// Tests of single transitions of the state machine, which a scheduler or a transaction makes. The numbers are those of
 /// `StateTests`.
-@Suite(.timeLimit(.minutes(10))) struct TransitionTests {
+struct TransitionTests {
   @Test func `3 a task that is enqueued as parked runs only after one of its signals, or a call of retryNow`()
     async throws
   {

@@ -7,7 +7,7 @@ import VarveTesting
 
 /// Tests of a scheduler over a database of which some blocks are damaged: what needs them is left out, and everything
 /// else continues.
-@Suite(.timeLimit(.minutes(10))) struct UnreadableRowTests {
+struct UnreadableRowTests {
   private let log = LogRecorder()
   private let backend: DamagedBackend
 

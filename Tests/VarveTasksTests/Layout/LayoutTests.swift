@@ -12,7 +12,7 @@ import VarveTesting
 /// Tests of where tasks are stored, of what the scheduler keeps only in memory, and of how much goes into one commit.
 ///
 /// The numbers are those of the recommendations for storing tasks.
-@Suite(.timeLimit(.minutes(10))) struct LayoutTests {
+struct LayoutTests {
   private static let parts = ["live", "config", "ended", "counts", "numbers", "events"]
 
   @Test func `layout 1: tasks have families of their own, and those that wait have small memtables`() async throws {

@@ -5,7 +5,7 @@ import Testing
 @testable import Varve
 
 /// Tests of the change sets of transactions: subscribers and later readers of the feed receive the same ones.
-@Suite(.timeLimit(.minutes(2))) struct ChangeSetTests {
+struct ChangeSetTests {
   private let time = ManualTime()
   private let database: Database
 

@@ -10,7 +10,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of sequences of changes.
-@Suite(.timeLimit(.minutes(2))) struct SubscriptionTests {
+struct SubscriptionTests {
   // MARK: - Order and pace
 
   @Test func `the commits of eight writers are received in order, each once`() async throws {

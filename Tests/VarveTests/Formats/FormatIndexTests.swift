@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of indexes across the versions of a format.
-@Suite(.timeLimit(.minutes(2))) struct FormatIndexTests {
+struct FormatIndexTests {
   fileprivate struct Song: Codable, Identifiable, Hashable, Sendable {
     var id: Int
     var name: String

@@ -8,7 +8,6 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of what wakes an observed closure: the keys that it has read, of rows and of the parts of extensions.
-@Suite(.timeLimit(.minutes(5)))
 struct ReadObservationTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
