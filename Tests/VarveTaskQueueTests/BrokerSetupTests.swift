@@ -15,7 +15,7 @@ struct BrokerSetupTests {
     #expect(throws: error) { try site.setup("a", handler) }
   }
 
-  @Test func `fault 8: a broker that is refused for the queues with a suffix leaves that of its name to others`()
+  @Test func `a broker that is refused for the queues with a suffix leaves that of its name to others`()
     async throws
   {
     let site = try await ActionSite()
@@ -30,7 +30,7 @@ struct BrokerSetupTests {
     await site.scheduler.stop()
   }
 
-  @Test func `fault 8: a broker that is refused for the queues with a suffix leaves no rules for that of its name`()
+  @Test func `a broker that is refused for the queues with a suffix leaves no rules for that of its name`()
     async throws
   {
     let site = try await ActionSite()
@@ -60,7 +60,7 @@ struct BrokerSetupTests {
   }
 
   @Test(arguments: [false, true], [false, true])
-  func `fault 8: a broker whose setup can't be committed runs nothing, and may be set up again`(
+  func `a broker whose setup can't be committed runs nothing, and may be set up again`(
     usesClosure: Bool, isRunning: Bool
   ) async throws {
     let backend = FailingBackend(try EngineBackend.inMemory())

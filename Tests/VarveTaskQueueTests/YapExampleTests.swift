@@ -121,7 +121,7 @@ struct YapExampleTests {
   }
 
   @Test(arguments: Form.allCases)
-  func `fault 9: saving an action sends its message, in the order of the dates, and the broker removes the action`(
+  func `saving an action sends its message, in the order of the dates, and the broker removes the action`(
     form: Form
   ) async throws {
     let wire = Wire()
@@ -143,7 +143,7 @@ struct YapExampleTests {
   }
 
   @Test(arguments: Form.allCases)
-  func `fault 9: a message that is not accepted is sent again after 5 seconds, and the rest of its queue waits`(
+  func `a message that is not accepted is sent again after 5 seconds, and the rest of its queue waits`(
     form: Form
   ) async throws {
     let wire = Wire(refusing: ["first": 2])
@@ -164,7 +164,7 @@ struct YapExampleTests {
   }
 
   @Test(arguments: Form.allCases)
-  func `fault 9: an action with a retryTimeout of -1 waits until the program restarts its queue`(form: Form)
+  func `an action with a retryTimeout of -1 waits until the program restarts its queue`(form: Form)
     async throws
   {
     let wire = Wire()

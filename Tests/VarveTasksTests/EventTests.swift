@@ -142,7 +142,7 @@ struct EventTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `20 a crash is stored as an event`() async throws {
+  @Test func `transition 20: a crash is stored as an event`() async throws {
     let fixture = try TaskFixture()
     let id = try fixture.enqueue("poison")
     try await fixture.database.commitAside { parts in
@@ -160,7 +160,9 @@ struct EventTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `26 results and the last done tasks of a queue are kept according to their retention`() async throws {
+  @Test func `transition 26: results and the last done tasks of a queue are kept according to their retention`()
+    async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       try context.result(["text": note.text])

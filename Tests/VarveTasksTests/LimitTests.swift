@@ -240,7 +240,7 @@ struct LimitTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `25 a waiting task can be edited, and one that runs or has ended can't`() async throws {
+  @Test func `transition 25: a waiting task can be edited, and one that runs or has ended can't`() async throws {
     let fixture = try TaskFixture()
     let (began, mayEnd) = (AsyncFlag(), AsyncFlag())
     try fixture.handle { note, _ in

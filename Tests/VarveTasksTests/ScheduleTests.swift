@@ -112,8 +112,7 @@ struct ScheduleTests {
     }
   }
 
-  @Test
-  func `no slot runs twice after the clock is set back, and the last slot runs late after it is set forward`()
+  @Test func `no slot runs twice after the clock is set back, and the last slot runs late after it is set forward`()
     async throws
   {
     let fixture = try TaskFixture()

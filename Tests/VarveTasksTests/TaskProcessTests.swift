@@ -79,7 +79,10 @@ struct TaskProcessTests {
     }
   }
 
-  @Test func `20 a task that traps is dead after three deaths of the process, and all other tasks are done`() throws {
+  @Test
+  func `transition 20: a task that traps is dead after three deaths of the process, and all other tasks are done`()
+    throws
+  {
     let database = try Database.open(at: path) { TaskStorage.handle }
     try database.write { tx in try tx.set(true, key: "poisoned", in: "orders.flags") }
     try database.close()

@@ -34,7 +34,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R10: aside commits run while a transaction has the writer, and both are there afterwards`(
+  func `aside commits run while a transaction has the writer, and both are there afterwards`(
     kind: StorageKind
   ) async throws {
     let site = try StorageSite(kind)

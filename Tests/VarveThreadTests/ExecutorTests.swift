@@ -56,7 +56,7 @@ struct ExecutorTests {
     #expect(called.all == (0..<50).map { "\($0)" })
   }
 
-  @Test func `D4: jobs of urgent tasks run before others, which still get their turn`() async throws {
+  @Test func `jobs of urgent tasks run before others, which still get their turn`() async throws {
     let executor = DatabaseExecutor(limit: 1)
     let gate = Gate()
     gate.shut()

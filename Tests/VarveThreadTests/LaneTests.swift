@@ -35,7 +35,7 @@ import Testing
   }
 
   @Test(arguments: [true, false], Durability.allCases)
-  func `F1: tasks whose writes suspend and tasks whose writes block all write`(
+  func `tasks whose writes suspend and tasks whose writes block all write`(
     isInMemory: Bool, durability: Durability
   ) async throws {
     try await Self.with(isInMemory) { database in
@@ -63,7 +63,7 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `F1: a perform suspended between writes continues while all task threads wait for it`(
+  func `a perform suspended between writes continues while all task threads wait for it`(
     isInMemory: Bool
   ) async throws {
     try await Self.with(isInMemory) { database in
@@ -98,7 +98,7 @@ import Testing
     func add() { number.add(1, ordering: .releasing) }
   }
 
-  @Test @MainActor func `D3: a write does not run on the actor that calls it`() async throws {
+  @Test @MainActor func `a write does not run on the actor that calls it`() async throws {
     let database = try await Database.inMemory()
     let ticks = Ticks()
     let ticking = Task { @MainActor in
@@ -129,7 +129,7 @@ import Testing
     try await database.close()
   }
 
-  @Test func `D4: a write does not wait for a thread that reads use`() async throws {
+  @Test func `a write does not wait for a thread that reads use`() async throws {
     let directory = try TemporaryDirectory()
     let database = try await Database.open(at: directory.path + "/db")
     let gate = Gate()

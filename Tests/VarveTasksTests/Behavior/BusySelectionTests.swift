@@ -68,7 +68,8 @@ struct BusySelectionTests {
     try texts.map { text in try fixture.state(#require(ids[text])) }
   }
 
-  @Test func `17 and 18 a transaction cancels a queue at once, although tasks of it end and begin after its beginning`()
+  @Test
+  func `transition 17 and 18: a transaction cancels a queue at once, although tasks of it end and begin meanwhile`()
     async throws
   {
     let mayEnd = AsyncFlag()
@@ -86,7 +87,8 @@ struct BusySelectionTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `22 a transaction wakes the tasks of a queue at once, although tasks of it end after its beginning`()
+  @Test
+  func `transition 22: a transaction wakes the tasks of a queue at once, although tasks of it end after its beginning`()
     async throws
   {
     let mayEnd = AsyncFlag()

@@ -51,7 +51,7 @@ struct CloseWithoutStopTests {
   }
 
   @Test(arguments: [false, true])
-  func `19 a task that runs at each close of the database has not crashed, and its attempts do not count`(
+  func `transition 19: a task that runs at each close of the database has not crashed, and its attempts do not count`(
     isSuspended: Bool
   ) async throws {
     let disk = CrashFileSystem(seed: 31)
@@ -75,7 +75,7 @@ struct CloseWithoutStopTests {
     try await stopped.close()
   }
 
-  @Test func `20 a process that dies after a close that failed has crashed`() async throws {
+  @Test func `transition 20: a process that dies after a close that failed has crashed`() async throws {
     let disk = CrashFileSystem(seed: 32)
     let (fixture, mayEnd) = (try Self.fixture(disk), AsyncFlag())
     defer { mayEnd.set() }
@@ -103,7 +103,7 @@ struct CloseWithoutStopTests {
     try await next.close()
   }
 
-  @Test func `20 a process that dies after the start that follows a close has crashed`() async throws {
+  @Test func `transition 20: a process that dies after the start that follows a close has crashed`() async throws {
     let disk = CrashFileSystem(seed: 33)
     let mayEnd = AsyncFlag()
     defer { mayEnd.set() }
@@ -122,7 +122,9 @@ struct CloseWithoutStopTests {
     try await next.close()
   }
 
-  @Test func `20 a claim that is not of the start whose tasks ran at the close counts as a crash`() async throws {
+  @Test func `transition 20: a claim that is not of the start whose tasks ran at the close counts as a crash`()
+    async throws
+  {
     let disk = CrashFileSystem(seed: 34)
     let fixture = try Self.fixture(disk)
     let id = try fixture.write { tx in try tx.enqueue(Other()).id }
@@ -137,7 +139,8 @@ struct CloseWithoutStopTests {
     try await next.close()
   }
 
-  @Test func `20 a process that dies during a close has crashed or not, and has not if it dies after the close`()
+  @Test
+  func `transition 20: a process that dies during a close has crashed or not, and has not if it dies after the close`()
     async throws
   {
     let disk = CrashFileSystem(seed: 35)

@@ -22,7 +22,9 @@ struct FailedCommitTests {
     }
   }
 
-  @Test func `16 a handler is cancelled at its time limit also if the commit that ends its attempt failed at first`()
+  @Test
+  func
+    `transition 16: a handler is cancelled at its time limit also if the commit that ends its attempt failed at first`()
     async throws
   {
     let (fixture, backend) = try Self.fixture([.all: QueueRules(order: .serial())])

@@ -92,7 +92,7 @@ struct HeldTaskTests {
   }
 
   @Test(arguments: Wait.allCases, [false, true])
-  func `22 a task that an open transaction wakes is not claimed before the end, even if it becomes due meanwhile`(
+  func `transition 22: a task that an open transaction wakes is not claimed before the end, even if it becomes due`(
     wait: Wait, isUndone: Bool
   ) async throws {
     for isDue in [false, true] {
@@ -165,7 +165,9 @@ struct HeldTaskTests {
     return (fixture, id)
   }
 
-  @Test func `24 and 25 editing and deleting a running task throws at the call, and the transaction may continue`()
+  @Test
+  func
+    `transition 24 and 25: editing and deleting a running task throws at the call, and the transaction may continue`()
     async throws
   {
     let mayEnd = AsyncFlag()
@@ -191,7 +193,7 @@ struct HeldTaskTests {
   }
 
   @Test(arguments: [false, true])
-  func `17 a running task that an open transaction cancels is notified at the commit, and never after a rollback`(
+  func `transition 17: a running task that a transaction cancels is notified at the commit, and never after a rollback`(
     isUndone: Bool
   ) async throws {
     let mayEnd = AsyncFlag()

@@ -114,7 +114,7 @@ struct LateScheduleTests {
 
   // MARK: - Stops
 
-  @Test func `10 a stop waits for a schedule that is being stored, and the database can be closed then`()
+  @Test func `transition 10: a stop waits for a schedule that is being stored, and the database can be closed then`()
     async throws
   {
     let (fixture, isStopped) = (try TaskFixture(), Flag())
@@ -137,7 +137,7 @@ struct LateScheduleTests {
     try await Self.close(fixture)
   }
 
-  @Test func `10 a stop waits for a schedule that is being removed, and the database can be closed then`()
+  @Test func `transition 10: a stop waits for a schedule that is being removed, and the database can be closed then`()
     async throws
   {
     let (fixture, isStopped) = (try TaskFixture(), Flag())
@@ -163,7 +163,7 @@ struct LateScheduleTests {
     try await Self.close(fixture)
   }
 
-  @Test func `10 no work beside the loop begins after a stop, which waits for all such work`() async {
+  @Test func `transition 10: no work beside the loop begins after a stop, which waits for all such work`() async {
     let (work, isClosed) = (TaskSideWork(), Flag())
     #expect(!work.begin())
     work.open()

@@ -10,7 +10,7 @@ import VarveTesting
 struct LostParentTests {
   /// The parent has failed when the transaction begins, and is deleted beside it, which counts as done.
   @Test(arguments: [TaskState.dead, .cancelled])
-  func `7 a task that a failed parent would block runs if that is deleted beside the transaction that enqueues it`(
+  func `transition 7: a task that a failed parent would block runs if that is deleted while it is being enqueued`(
     state: TaskState
   ) async throws {
     let fixture = try TaskFixture()

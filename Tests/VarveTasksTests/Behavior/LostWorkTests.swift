@@ -240,7 +240,7 @@ struct LostWorkTests {
   }
 
   @Test(arguments: [false, true])
-  func `17 a task that a transaction cancels while the commit that begins it fails is cancelled, and does not run`(
+  func `transition 17: a task that is cancelled while the commit that begins it fails is cancelled, and does not run`(
     isSerial: Bool
   ) async throws {
     let failing = FailingBackend(try EngineBackend.inMemory())
@@ -292,7 +292,7 @@ struct LostWorkTests {
     }
   }
 
-  @Test func `6 the children of a task run although each commit also ends another task with many children`()
+  @Test func `transition 6: the children of a task run although each commit also ends another task with many children`()
     async throws
   {
     let (rounds, count) = (6, 2 * TaskWork.batchMaximum + 88)

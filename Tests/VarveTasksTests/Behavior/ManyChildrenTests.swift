@@ -30,7 +30,8 @@ struct ManyChildrenTests {
     }
   }
 
-  @Test func `4 and 6 a task may depend on 1,000 tasks and runs after all of them, and with 1,001 it is refused`()
+  @Test
+  func `transition 4 and 6: a task may depend on 1,000 tasks and runs after all of them, and with 1,001 it is refused`()
     async throws
   {
     let fixture = try TaskFixture(workers: 4)
@@ -121,7 +122,7 @@ struct ManyChildrenTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `6 parents that end in one commit change together as many children as one commit changes`()
+  @Test func `transition 6: parents that end in one commit change together as many children as one commit changes`()
     async throws
   {
     let (parents, children) = (8, 300)

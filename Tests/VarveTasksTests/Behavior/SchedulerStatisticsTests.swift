@@ -10,7 +10,8 @@ import VarveTesting
 struct SchedulerStatisticsTests {
   // MARK: - Attempts that have lost their task
 
-  @Test func `16 an attempt that ends after its time limit is counted once, and those that end in time are not`()
+  @Test
+  func `transition 16: an attempt that ends after its time limit is counted once, and those that end in time are not`()
     async throws
   {
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
@@ -48,7 +49,7 @@ struct SchedulerStatisticsTests {
   }
 
   @Test(arguments: [false, true])
-  func `17 a handler of a cancelled task is counted only if it returns after the attempt was given up`(
+  func `transition 17: a handler of a cancelled task is counted only if it returns after the attempt was given up`(
     isLate: Bool
   ) async throws {
     let (begun, mayEnd, wasRefused) = (AsyncFlag(), AsyncFlag(), AsyncFlag())
@@ -77,7 +78,8 @@ struct SchedulerStatisticsTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `19 a handler that a stop has left running is counted when it returns after the next start`() async throws
+  @Test func `transition 19: a handler that a stop has left running is counted when it returns after the next start`()
+    async throws
   {
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
     let fixture = try TaskFixture(drainTimeout: .zero)

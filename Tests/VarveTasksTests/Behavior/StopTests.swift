@@ -34,7 +34,7 @@ struct StopTests {
   }
 
   @Test(arguments: [false, true])
-  func `10 a stop returns when the last handler has ended that has completed its task, before or during the stop`(
+  func `transition 10: a stop returns when the last handler has ended that has completed its task`(
     completesBefore: Bool
   ) async throws {
     let fixture = try TaskFixture()
@@ -56,7 +56,7 @@ struct StopTests {
   }
 
   @Test(arguments: [false, true])
-  func `16 a stop returns when the last handler has ended whose time limit or lease had expired`(
+  func `transition 16: a stop returns when the last handler has ended whose time limit or lease had expired`(
     isLease: Bool
   ) async throws {
     let fixture = try TaskFixture()
@@ -83,7 +83,8 @@ struct StopTests {
     #expect(fixture.lines.take() == ["slow"])
   }
 
-  @Test func `17 a stop returns when the last handler is abandoned, which was cancelled and does not return`()
+  @Test
+  func `transition 17: a stop returns when the last handler is abandoned, which was cancelled and does not return`()
     async throws
   {
     let fixture = try TaskFixture()
@@ -139,7 +140,9 @@ struct StopTests {
     try #require(isReached, sourceLocation: location)
   }
 
-  @Test func `16 each of two attempts of a task that hang releases its worker when it is abandoned`() async throws {
+  @Test func `transition 16: each of two attempts of a task that hang releases its worker when it is abandoned`()
+    async throws
+  {
     let fixture = try TaskFixture(workers: 2)
     let dispatcher = fixture.scheduler.dispatcher
     let returns = AsyncFlag()
@@ -167,7 +170,8 @@ struct StopTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `16 an attempt that returns late does not keep a later one of its task from being abandoned`() async throws
+  @Test func `transition 16: an attempt that returns late does not keep a later one of its task from being abandoned`()
+    async throws
   {
     let fixture = try TaskFixture(workers: 2)
     let dispatcher = fixture.scheduler.dispatcher
@@ -191,7 +195,9 @@ struct StopTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `16 other tasks run beside several attempts of a task that hang, and all workers are free after that`()
+  @Test
+  func
+    `transition 16: other tasks run beside several attempts of a task that hang, and all workers are free after that`()
     async throws
   {
     let fixture = try TaskFixture(workers: 4)

@@ -51,7 +51,9 @@ struct SuspectTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `20 a task that crashed keeps others from beginning in every second minute, until no other task runs`()
+  @Test
+  func
+    `transition 20: a task that crashed keeps others from beginning in every second minute, until no other task runs`()
     async throws
   {
     try await Self.afterCrash { fixture, mayEnd, settle in
@@ -80,7 +82,9 @@ struct SuspectTests {
     }
   }
 
-  @Test func `20 a task that crashed and has no token keeps no others from beginning until it has one`() async throws {
+  @Test func `transition 20: a task that crashed and has no token keeps no others from beginning until it has one`()
+    async throws
+  {
     var rules = QueueRules()
     // The attempt in which the process dies takes the only token.
     rules.rate = QueueRules.Rate(count: 1, per: .seconds(100))

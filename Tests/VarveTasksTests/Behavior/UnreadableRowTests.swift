@@ -301,7 +301,9 @@ struct UnreadableRowTests {
     try await fixture.close()
   }
 
-  @Test func `20 a task whose crash can't be counted does not run until the next start, and others do`() async throws {
+  @Test func `transition 20: a task whose crash can't be counted does not run until the next start, and others do`()
+    async throws
+  {
     let fixture = try fixture()
     try fixture.handle()
     let lost = try fixture.enqueue("lost")

@@ -8,8 +8,6 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of what claims and ends of attempts read and write, and of the first tasks of lines, which are in memory.
-///
-/// The numbers are those of the recommendations for storing tasks.
 struct HeadBufferTests {
   private static let line = TaskPosition.Kind.line.rawValue
 

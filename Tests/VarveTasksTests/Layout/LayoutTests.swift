@@ -10,8 +10,6 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of where tasks are stored, of what the scheduler keeps only in memory, and of how much goes into one commit.
-///
-/// The numbers are those of the recommendations for storing tasks.
 struct LayoutTests {
   private static let parts = ["live", "config", "ended", "counts", "numbers", "events"]
 

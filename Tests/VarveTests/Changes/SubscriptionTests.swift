@@ -259,7 +259,7 @@ struct SubscriptionTests {
     }
   }
 
-  @Test func `REC 87: a commit that is not acknowledged is not reported`() async throws {
+  @Test func `a commit that is not acknowledged is not reported`() async throws {
     let gate = Gate()
     let engine = try Engine.open(at: "/gated", environment: .inMemory())
     let database = try await Database.open(HeldBackend(try EngineBackend(engine), gate), path: "/gated")

@@ -195,8 +195,7 @@ struct FormatIndexTests {
     }
   }
 
-  @Test
-  func `an undeclared change of keys by a conversion is found by a comparison and repaired by rebuild`()
+  @Test func `an undeclared change of keys by a conversion is found by a comparison and repaired by rebuild`()
     throws
   {
     try fill(40)
