@@ -213,7 +213,7 @@ struct BrokerTests {
       }
     }
     #expect(errors.take() == [])
-    while try !site.left().isEmpty, !Task.isCancelled {
+    while try !site.left().isEmpty {
       await site.scheduler.waitUntilIdle()
       try await broker.restartQueues(queues)
     }

@@ -117,7 +117,7 @@ struct EventTests {
     #expect(try fixture.state(id) == .running)
     fixture.clock.advance(by: .seconds(1))
     // The next task has the worker, although the handler has not returned.
-    try #require(await fixture.reaches { fixture.lines.count == 2 })
+    await fixture.poll { fixture.lines.count == 2 }
     #expect(try fixture.state(id) == nil)
     #expect(try fixture.read { tx in try tx.taskEvents() }.map(\.event.kind) == [.cancelled, .abandoned])
     returns.set()

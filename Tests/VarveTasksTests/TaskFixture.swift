@@ -159,29 +159,6 @@ final class TaskFixture: Sendable {
   /// Waits until a condition holds that other threads bring about.
   func poll(_ condition: () throws -> Bool) async { await waitUntil(condition) }
 
-  /// The number of turns without work after which nothing is expected to happen any more. Few are needed: a Swift task
-  /// that can run has its turn soon.
-  private static let turnMaximum = 500_000
-
-  /// Waits until a condition holds that follows from what was done before. Returns false if it does not come about: the
-  /// scheduler has had nothing to do but wait for handlers for many turns.
-  ///
-  /// Unlike `waitUntilIdle`, it does not wake the scheduler, and handlers may still run.
-  func reaches(_ condition: () throws -> Bool) async -> Bool {
-    var turns = 0
-    while turns < Self.turnMaximum, !Task.isCancelled {
-      // The work is looked at before the condition, which may come about at its end.
-      let hasWork = scheduler.dispatcher.state.withLock { state in
-        state.isPumping || !state.settlements.isEmpty || !state.requests.isEmpty
-      }
-      turns = hasWork ? 0 : turns + 1
-      if (try? condition()) == true { return true }
-      sched_yield()
-      await Task.yield()
-    }
-    return false
-  }
-
   // MARK: - Dispatching by hand
 
   /// Attaches a host to the dispatcher, for a test that takes the work of a start itself.

@@ -79,7 +79,7 @@ import Testing
           }
         }
       }
-      isHeld.pass()
+      await isHeld.passSuspended()
       try await withThrowingTaskGroup(of: Void.self) { group in
         for task in 0..<8 { group.addTask { try Self.writeHere(database, 100 + task) } }
         try await group.waitForAll()

@@ -29,8 +29,7 @@ struct CloseWithoutStopTests {
       return .done
     }
     try await fixture.scheduler.start()
-    let isBegun = await fixture.reaches { fixture.lines.count == 1 }
-    try #require(isBegun)
+    await fixture.poll { fixture.lines.count == 1 }
   }
 
   /// Returns the attempts that begin until no task is due: the text of each task, the number of its attempt, and the

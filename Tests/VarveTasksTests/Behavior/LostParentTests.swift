@@ -30,7 +30,7 @@ struct LostParentTests {
     let open = await OpenTransaction(fixture) { [options] tx in try tx.enqueue(Note("child"), options) }
     #expect(try await fixture.scheduler.delete(.id(parent)) == 1)
     try await open.finish()
-    try #require(await fixture.reaches { fixture.lines.count == 1 })
+    await fixture.poll { fixture.lines.count == 1 }
     #expect(fixture.lines.take() == ["child"])
     await fixture.scheduler.waitUntilIdle()
     try fixture.expectNothingLeft()

@@ -42,7 +42,7 @@ struct LostWorkTests {
   /// Nothing but its own alarm wakes the scheduler.
   private static func pass(_ seconds: Int, _ fixture: TaskFixture, runs count: Int, _ text: String) async {
     fixture.clock.advance(by: .seconds(seconds))
-    _ = await fixture.reaches { fixture.lines.count >= count }
+    await fixture.poll { fixture.lines.count >= count }
     let lines = fixture.lines.take()
     #expect(lines.count == count && lines.allSatisfy { $0 == text }, "\(count) tasks \(text)")
   }

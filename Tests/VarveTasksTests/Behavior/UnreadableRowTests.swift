@@ -278,7 +278,7 @@ struct UnreadableRowTests {
     let damaged = [0, 1, 4, 9]
     for number in damaged { backend.damage(try rowKey(ids[number], fixture), of: "live") }
     try await fixture.scheduler.start()
-    try #require(await fixture.reaches { fixture.lines.count == 8 })
+    await fixture.poll { fixture.lines.count == 8 }
     await fixture.scheduler.waitUntilIdle()
     #expect(Set(fixture.lines.take()) == Set((0..<12).filter { !damaged.contains($0) }.map { "\($0)" }))
     #expect(Set(try await runMended(fixture)) == Set(damaged.map { "\($0)" }))

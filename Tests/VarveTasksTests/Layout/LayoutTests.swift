@@ -62,23 +62,16 @@ struct LayoutTests {
       }
     }
     try await fixture.scheduler.start()
-    /// Returns the number of snapshots and cursors, when the threads of the last commits have released theirs.
-    func held() async -> Int {
-      var left = 10_000
-      while engine.statistics.snapshotCount > 0, left > 0 {
-        left -= 1
-        await Task.yield()
-      }
-      return engine.statistics.snapshotCount
-    }
+    /// Waits until there is no snapshot and no cursor. The threads of the last commits release theirs soon.
+    func waitUntilReleased() async { await fixture.poll { engine.statistics.snapshotCount == 0 } }
     await fixture.scheduler.waitUntilIdle()
-    #expect(await held() == 0)
+    await waitUntilReleased()
     try fixture.enqueue("runs")
     await begun.wait()
-    #expect(await held() == 0)
+    await waitUntilReleased()
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
-    #expect(await held() == 0)
+    await waitUntilReleased()
     try await recorded.fixture.close()
   }
 

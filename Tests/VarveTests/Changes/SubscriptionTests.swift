@@ -270,7 +270,7 @@ struct SubscriptionTests {
     Thread.detachNewThread {
       try? database.change(durability: .power) { try $0.set(ChangedNote(""), key: "b", in: "notes") }
     }
-    gate.waitUntilHeld()
+    await gate.waitUntilHeld()
     // The commit is applied: the next writer reads it, and other readers do not.
     #expect(try database.feedEvents().map(\.text) == ["+a"])
     #expect(try database.look { try $0.contains(key: "b", in: "notes") } == false)
@@ -280,7 +280,7 @@ struct SubscriptionTests {
         try tx.set(ChangedNote(""), key: "c", in: "notes")
       }
     }
-    gate.waitUntilHeld(2)
+    await gate.waitUntilHeld(2)
     #expect(try database.feedEvents().map(\.text) == ["+a"])
     gate.open()
     var iterator = sequence.makeAsyncIterator()

@@ -135,7 +135,7 @@ struct ReadObservationTests {
     #expect(try await values.next() == .some(nil))
     mayEnd.signal()
     #expect(try await values.next() == [7])
-    try await Threads.alone { writer.join() }
+    await writer.join()
     #expect(try await database.read { tx in try tx[handle].part("own").get([1]) } == [7])
   }
 

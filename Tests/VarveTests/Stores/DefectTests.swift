@@ -198,7 +198,7 @@ struct DefectTests {
       }
     }
     reading.start()
-    gate.waitUntilHeld()
+    await gate.waitUntilHeld()
     try await write("new")
     gate.open()
     while seen.withLock({ $0.isEmpty }) { await Task.yield() }
