@@ -50,7 +50,7 @@ final class TaskFixture: Sendable {
     clock: ManualSchedulerClock = ManualSchedulerClock(), lines: Lines = Lines(), maxCrashes: Int = 3,
     kept: Set<TaskEvent.Kind>? = nil, drainTimeout: Duration = .seconds(30), logger: Logger? = nil
   ) throws {
-    self.database = try database ?? Database.inMemory(definition: DatabaseDefinition {})
+    self.database = try database ?? Database.inMemory(definition: DatabaseDefinition {}, options: .patient)
     self.clock = clock
     self.lines = lines
     var configuration = TaskScheduler.Configuration()
@@ -70,7 +70,8 @@ final class TaskFixture: Sendable {
     over backend: any StorageBackend, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
     kept: Set<TaskEvent.Kind>? = nil, logger: Logger? = nil
   ) throws {
-    let database = try Database.open(backend, path: "/no/tasks", definition: DatabaseDefinition { TaskStorage.handle })
+    let database = try Database.open(
+      backend, path: "/no/tasks", definition: DatabaseDefinition { TaskStorage.handle }, options: .patient)
     try self.init(database, rules: rules, workers: workers, kept: kept, logger: logger)
   }
 

@@ -1,6 +1,7 @@
 import Dispatch
 import EngineTestSupport
 import Testing
+import VarveTestSupport
 
 @testable import ObjectFixtures
 @testable import Varve
@@ -106,7 +107,7 @@ struct ExecutorTests {
     async throws
   {
     let directory = try TemporaryDirectory()
-    let database = try await Database.open(at: directory.path + "/db")
+    let database = try await Database.open(at: directory.path + "/db", options: .patient)
     let lane = database.core.writerExecutor
     let count = TestScale.atMost(5_000)
     let writers: [Task<Void, any Error>] = try await database.perform {
@@ -163,7 +164,7 @@ struct ExecutorTests {
   @Test(arguments: Waiting.allCases)
   func `a task that waits for the writer does not keep others from reading`(kind: Waiting) async throws {
     let directory = try TemporaryDirectory()
-    let database = try await Database.open(at: directory.path + "/db")
+    let database = try await Database.open(at: directory.path + "/db", options: .patient)
     let count = 3 * DatabaseExecutor.usualLimit
     var waiting: [Task<Void, any Error>] = []
     try await database.perform {
@@ -193,7 +194,7 @@ struct ExecutorTests {
 
   @Test func `a task that is canceled while its concurrent write waits writes nothing`() async throws {
     let directory = try TemporaryDirectory()
-    let database = try await Database.open(at: directory.path + "/db")
+    let database = try await Database.open(at: directory.path + "/db", options: .patient)
     let written = try await database.perform {
       let waiting = Task.detached { try await database.writeConcurrently { tx in try tx.set("a", key: 1, in: "rows") } }
       await Self.yield { database.core.writer.waiterCount == 1 }

@@ -2,6 +2,7 @@ import EngineTestSupport
 import Foundation
 import Synchronization
 import Testing
+import VarveTestSupport
 
 @testable import ObjectFixtures
 @testable import Varve
@@ -13,12 +14,12 @@ import Testing
 @Suite(.serialized) struct LaneTests {
   private static func with(_ isInMemory: Bool, _ body: (Database) async throws -> Void) async throws {
     if isInMemory {
-      let database = try await Database.inMemory()
+      let database = try await Database.inMemory(options: .patient)
       try await body(database)
       try await database.close()
     } else {
       let directory = try TemporaryDirectory()
-      let database = try await Database.open(at: directory.path + "/db")
+      let database = try await Database.open(at: directory.path + "/db", options: .patient)
       try await body(database)
       try await database.close()
     }
@@ -99,7 +100,7 @@ import Testing
   }
 
   @Test @MainActor func `a write does not run on the actor that calls it`() async throws {
-    let database = try await Database.inMemory()
+    let database = try await Database.inMemory(options: .patient)
     let ticks = Ticks()
     let ticking = Task { @MainActor in
       while !ticks.isOver.load(ordering: .acquiring) {
@@ -131,7 +132,7 @@ import Testing
 
   @Test func `a write does not wait for a thread that reads use`() async throws {
     let directory = try TemporaryDirectory()
-    let database = try await Database.open(at: directory.path + "/db")
+    let database = try await Database.open(at: directory.path + "/db", options: .patient)
     let gate = Gate()
     gate.shut()
     let readerCount = DatabaseExecutor.usualLimit + 8

@@ -8,7 +8,7 @@ import VarveTestSupport
 /// Tests of the transactions of tasks: `perform`, and the asynchronous forms of `read` and `write`.
 struct PerformTests {
   private let database: Database
-  init() throws { database = try Database.inMemory() }
+  init() throws { database = try Database.inMemory(options: .patient) }
 
   private struct Stop: Error {}
 
