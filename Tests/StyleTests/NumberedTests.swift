@@ -61,13 +61,13 @@ struct NumberedTests {
   }
 
   /// Returns the names of tests that are sentences.
-  private static func names(_ file: SourceFile) -> [Substring] {
-    file.lines.compactMap { $0.firstMatch(of: #/(?:func|^ +) `(.+?)`\(/#)?.1 }
+  private static func names(_ file: SourceFile) -> [String] {
+    file.lines.compactMap { $0.firstMatch(of: #/(?:func|^ +) `(.+?)`\(/#).map { String($0.1) } }
   }
 
   /// Returns the kind of the code that a name begins with, the codes that it refers to, and those at the ends of a
   /// range.
-  private static func reference(_ name: Substring) -> (kind: String, codes: [String], ends: [String])? {
+  private static func reference(_ name: String) -> (kind: String, codes: [String], ends: [String])? {
     guard let colon = name.firstRange(of: ": ") else { return nil }
     var items = name[..<colon.lowerBound].split(separator: #/, | and | to /#)
     let first = items.first?.split(separator: " ") ?? []
