@@ -32,7 +32,7 @@
     @Test func `under a mixed load resident memory stays within the budget, a tenth and 32 MiB`() throws {
       let directory = try TemporaryDirectory()
       let limit = 96 * Self.mebibyte
-      let count = TestScale.count(COUNT)
+      let count = TestScale.count(1_000_000)
       let numbers = try numbers(["mixed", directory.path + "/db", "\(limit)", "\(count)"])
       try #require(numbers.count == 3, "the process died")
       let bound = limit + limit / 10 + 32 * Self.mebibyte

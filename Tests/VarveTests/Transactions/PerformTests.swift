@@ -58,7 +58,7 @@ struct PerformTests {
       #expect(throws: Stop.self) { try putAndFail() }
       #expect(refused() == [.invalidArgument, .invalidArgument])
       // Other threads do not see the rows yet.
-      Threads.run(1) { _ throws in #expect(try keys() == []) }
+      await Threads.start { _ throws in #expect(try keys() == []) }.join()
     }
     #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
     await #expect(throws: Stop.self) {
