@@ -96,12 +96,6 @@ enum Scenario: String {
     let sequence = engine.visibleSequence
     let child = try forkProcess()
     if child == 0 {
-      // A child that hangs nevertheless must end, which is a failure. The process may have been started with signals
-      // blocked.
-      var signals = sigset_t()
-      unsafe sigemptyset(&signals)
-      unsafe sigprocmask(SIG_SETMASK, &signals, nil)
-      alarm(30)
       let codes = [
         code { try engine.put(key(2), [2]) }, code { _ = try engine.get(key(1)) }, code { try engine.flush() },
         code { try engine.close() },

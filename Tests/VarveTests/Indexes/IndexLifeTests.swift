@@ -100,7 +100,7 @@ struct IndexLifeTests {
     _ = registered.addWaiting { _ in gate.pass() }
     let index = try #require(registered.traits.parts.firstIndex { $0.name == "i.title" })
     try database.core.rebuild([index], of: name) { _ in }
-    gate.waitUntilHeld()
+    await gate.waitUntilHeld()
     var counts = database.observe { tx -> Int in
       do {
         return try volumes.count("title 1", from: \.title, in: tx)

@@ -172,8 +172,7 @@ struct RowIndexTests {
     try database.close()
   }
 
-  @Test
-  func `D2: an index whose closure has other values and another version is rebuilt, and any other change is refused`()
+  @Test func `an index whose closure has other values and another version is rebuilt, and any other change is refused`()
     throws
   {
     let shared = try SharedBackend()

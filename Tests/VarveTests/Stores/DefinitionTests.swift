@@ -210,7 +210,7 @@ struct FormatDefinitionTests {
     }
   }
 
-  @Test func `F3: each call refuses an invalid definition, even a read of a collection that does not exist yet`()
+  @Test func `each call refuses an invalid definition, even a read of a collection that does not exist yet`()
     async throws
   {
     let open = try StoreLocation.memory.open()
