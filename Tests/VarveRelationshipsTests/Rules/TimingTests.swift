@@ -315,7 +315,7 @@ struct TimingTests {
     }
     let graph = Relationships().named("graph")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       hearing("immediate", .immediate).named("immediate")
       hearing("late", .afterCurrent).named("late")
     }
@@ -379,7 +379,7 @@ struct TimingTests {
     }
     let graph = Relationships().named("graph")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       Leaving().named("leaving")
     }
     let graphCase = GraphCase(database, graph)
@@ -429,7 +429,7 @@ struct TimingTests {
     }
     let graph = Relationships().named("graph")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       Stubborn().named("stubborn")
     }
     let graphCase = GraphCase(database, graph)
@@ -499,7 +499,7 @@ struct TimingTests {
     }
     let again = hooks.named("again")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       again
     }
     let graphCase = GraphCase(database, graph)
