@@ -382,7 +382,7 @@ if let chosen = Context.environment["VARVE_TEST_TARGETS"] {
 }
 
 // A warning is an error in the builds of the scripts (`tools/builds`), and not for users, whose compiler may be newer.
-if Context.environment["VARVE_STRICT"] != nil {
+if Context.environment["VARVE_STRICT"] == "1" {
   for target in package.targets where target.type != .system {
     target.swiftSettings = (target.swiftSettings ?? []) + [.treatAllWarnings(as: .error)]
     target.cSettings = (target.cSettings ?? []) + [.treatAllWarnings(as: .error)]
