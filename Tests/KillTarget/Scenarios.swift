@@ -154,7 +154,7 @@ enum Scenario: String {
     for number in 3...100 { try engine.put(key(number), [UInt8(number)]) }
     var word = UInt64(100)
     _ = unsafe write(STDOUT_FILENO, &word, 8)
-    while !waiting.isCancelled { _ = unsafe poll(nil, 0, -1) }
+    while !waiting.isCancelled { _ = poll(nil, 0, -1) }
   }
 
   // MARK: - Limits

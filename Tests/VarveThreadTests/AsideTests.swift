@@ -136,7 +136,7 @@ struct AsideTests {
       }
     }
     #expect(attempts.withLock { $0 } == 64)
-    #expect(try database.look { try Self.number(try $0[handle].part("values").get([5])) } == 64)
+    #expect(try database.look { Self.number(try $0[handle].part("values").get([5])) } == 64)
     try await database.close()
   }
 

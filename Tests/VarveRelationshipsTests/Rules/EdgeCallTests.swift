@@ -331,7 +331,7 @@ struct EdgeCallTests {
     let removing = hooks.named("hooks")
     let database = try Database.inMemory {
       Page.self
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       removing
     }
     try database.write { tx in

@@ -313,7 +313,7 @@ struct TimingTests {
     }
     let graph = Relationships().named("graph")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       hearing("immediate", .immediate).named("immediate")
       hearing("late", .afterCurrent).named("late")
     }
@@ -377,7 +377,7 @@ struct TimingTests {
     }
     let graph = Relationships().named("graph")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       Leaving().named("leaving")
     }
     let graphCase = GraphCase(database, graph)
@@ -427,7 +427,7 @@ struct TimingTests {
     }
     let graph = Relationships().named("graph")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       Stubborn().named("stubborn")
     }
     let graphCase = GraphCase(database, graph)
@@ -497,7 +497,7 @@ struct TimingTests {
     }
     let again = hooks.named("again")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       again
     }
     let graphCase = GraphCase(database, graph)

@@ -171,7 +171,7 @@ struct BuildTests {
     try database.unregister("mirror")
     #expect(throws: Stop.self) {
       try database.registerReady(
-        Mirror(flush: { tx in if try tx.version > .zero { throw Stop() } }), as: "mirror")
+        Mirror(flush: { tx in if tx.version > .zero { throw Stop() } }), as: "mirror")
     }
     try database.unregister("mirror")
     #expect(database.knownExtensions == [])

@@ -137,7 +137,7 @@ struct IndexLifeTests {
   @Test(arguments: StorageKind.allCases)
   func `in a follower the other indexes answer while one is rebuilt`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
-    let definition = try DatabaseDefinition { SlowVolumeFormat.self }
+    let definition = DatabaseDefinition { SlowVolumeFormat.self }
     let writer = try Database.open(try site.open(), path: "writer", definition: definition)
     let slow = Store<SlowVolumeFormat>(in: writer)
     try writer.write { tx in
