@@ -7,8 +7,8 @@ import VarveTestSupport
 @testable import VarveTasks
 @testable import VarveTesting
 
-/// Tests of rules that other suites use without checking them. Each was written for a bug of `Tests/SeededBugs` that no
-/// other test found.
+/// Tests of rules that other suites use without checking them. Each was written for a planted bug that no other test
+/// found.
 struct SeededGapTests {
   // MARK: - Lines
 
