@@ -27,8 +27,10 @@ let engineSettings: [SwiftSetting] = [
 ]
 
 /// Behavior suites are compiled with -Onone in every configuration. Optimizing them would double the build time, and
-/// only the code under test has to match what users run.
-let plainTestSettings: [SwiftSetting] = settings + [.unsafeFlags(["-Onone"])]
+/// only the code under test has to match what users run. The compiler would parse and check an unoptimized module a
+/// second time, for modules that import it to begin sooner; hardly any module imports these.
+let plainTestSettings: [SwiftSetting] =
+  settings + [.unsafeFlags(["-Onone", "-no-emit-module-separately-wmo"])]
 
 /// Suites that repeat many steps (models, crashes, fuzzing) are optimized. `tools/test` also builds the fuzzing
 /// targets beside plain release: there they are not optimized either.
@@ -366,5 +368,23 @@ if let chosen = Context.environment["VARVE_TEST_TARGETS"] {
     case let executable as Product.Executable: !names.isSuperset(of: executable.targets)
     default: false
     }
+  }
+  // A package that no chosen target uses is not fetched, and not reported as unused.
+  let dependencies = package.targets.flatMap(\.dependencies)
+  let packages = dependencies.compactMap { dependency -> String? in
+    guard case .productItem(_, let package, _, _) = dependency else { return nil }
+    return package
+  }
+  package.dependencies.removeAll { dependency in
+    guard case .sourceControl(_, let location, _) = dependency.kind else { return false }
+    return !packages.contains { location.hasSuffix("/" + $0) }
+  }
+}
+
+// A warning is an error in the builds of the scripts (`tools/builds`), and not for users, whose compiler may be newer.
+if Context.environment["VARVE_STRICT"] == "1" {
+  for target in package.targets where target.type != .system {
+    target.swiftSettings = (target.swiftSettings ?? []) + [.treatAllWarnings(as: .error)]
+    target.cSettings = (target.cSettings ?? []) + [.treatAllWarnings(as: .error)]
   }
 }

@@ -64,3 +64,11 @@ let package = Package(
     ),
   ]
 )
+
+// A warning is an error in the builds of the scripts: see the manifest of the enclosing package.
+if Context.environment["VARVE_STRICT"] == "1" {
+  for target in package.targets where target.type != .system {
+    target.swiftSettings = (target.swiftSettings ?? []) + [.treatAllWarnings(as: .error)]
+    target.cSettings = (target.cSettings ?? []) + [.treatAllWarnings(as: .error)]
+  }
+}

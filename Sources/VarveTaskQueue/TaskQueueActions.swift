@@ -1,5 +1,5 @@
 public import Varve
-@_spi(TaskQueue) public import VarveTasks
+@_spi(TaskQueue) internal import VarveTasks
 
 /// The extension that queues actions when they are saved.
 ///

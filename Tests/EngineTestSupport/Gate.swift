@@ -33,6 +33,7 @@ public final class Gate: Sendable {
   public var passedCount: Int { passed.load(ordering: .sequentiallyConsistent) }
 
   /// Returns at once if the gate is open, and waits while it is shut.
+  @available(*, noasync, message: "it blocks a thread that other tests need: use passSuspended()")
   public func pass() {
     guard isShut.load(ordering: .sequentiallyConsistent) else { return }
     waiting.add(1, ordering: .sequentiallyConsistent)
@@ -72,5 +73,9 @@ public final class Gate: Sendable {
   public var waitingCount: Int { waiting.load(ordering: .sequentiallyConsistent) }
 
   /// Returns once `count` threads wait at the same time.
+  @available(*, noasync, message: "it blocks a thread that other tests need: use the asynchronous form")
   public func waitUntilHeld(_ count: Int = 1) { while waitingCount < count { sched_yield() } }
+
+  /// Returns once `count` threads and tasks wait at the same time.
+  public func waitUntilHeld(_ count: Int = 1) async { while waitingCount < count { await Task.yield() } }
 }

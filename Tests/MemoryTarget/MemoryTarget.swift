@@ -11,7 +11,7 @@ import VarveEngine
 /// The process whose memory is measured.
 ///
 ///     varve-memory-target load <directory> <budget in bytes> <entries>
-///     varve-memory-target mixed <directory> <budget in bytes> <seconds>
+///     varve-memory-target mixed <directory> <budget in bytes> <operations>
 ///     varve-memory-target readers <directory> <budget in bytes> <threads> <bytes> <kind>
 ///     varve-memory-target replay <directory> <budget in bytes> <bytes>
 ///     varve-memory-target ranges <directory> <budget in bytes> <count>
@@ -22,10 +22,9 @@ import VarveEngine
 ///
 /// - `load`: the highest resident size, the highest usage that the engine counted against its budget, and the numbers
 ///   of entries that were found and scanned.
-/// - `mixed`: the highest resident size, the highest usage that the engine counted, and the numbers of operations and
-///   of wrong results.
-/// - `readers`: the highest resident size, the highest usage that the engine counted, the numbers of reads and of
-///   wrong results, and the milliseconds after which all obsolete files were removed.
+/// - `mixed`: the highest resident size, the highest usage that the engine counted, and the number of wrong results.
+/// - `readers`: the highest resident size, the highest usage that the engine counted, and the numbers of reads and of
+///   wrong results. It ends only once all obsolete files are removed, while the threads continue to read.
 /// - `replay`: the highest resident size while a log of so many bytes is replayed, the usage that the engine counts
 ///   afterwards, and the number of entries that were found.
 /// - `ranges`: the greatest growth of the resident size while a batch of so many range deletes was written, and while
@@ -45,11 +44,11 @@ struct MemoryTarget {
     } else if arguments.count == 3, arguments[1] == "families", let count = Int(arguments[2]) {
       try makeFamilies(count)
     } else if arguments.count == 5, arguments[1] == "mixed", let budget = Int(arguments[3]),
-      let seconds = Int(arguments[4])
+      let count = Int(arguments[4])
     {
       let load = try MixedLoad(arguments[2], budget: budget)
-      try load.run(for: .seconds(seconds))
-      report([status("VmHWM:"), UInt64(load.usedMaximum), load.operationCount, load.wrongCount])
+      try load.run(operations: count)
+      report([status("VmHWM:"), UInt64(load.usedMaximum), load.wrongCount])
       if unsafe getenv("VARVE_MEMORY_EXPLAIN") != nil {
         standardError(load.summary + "resident: \(status("VmRSS:"))\n")
       }
@@ -57,11 +56,8 @@ struct MemoryTarget {
       let threads = Int(arguments[4]), let bytes = Int(arguments[5]), let kind = ReaderLoad.Kind(rawValue: arguments[6])
     {
       let load = try ReaderLoad(arguments[2], budget: budget, kind: kind)
-      let milliseconds = try load.run(threadCount: threads, bytes: bytes)
-      report([
-        status("VmHWM:"), UInt64(load.usedMaximum), UInt64(load.readCount), UInt64(load.wrongCount),
-        UInt64(milliseconds),
-      ])
+      try load.run(threadCount: threads, bytes: bytes)
+      report([status("VmHWM:"), UInt64(load.usedMaximum), UInt64(load.readCount), UInt64(load.wrongCount)])
     } else if arguments.count == 5, arguments[1] == "replay", let budget = Int(arguments[3]),
       let bytes = Int(arguments[4])
     {

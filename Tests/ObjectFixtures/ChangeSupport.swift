@@ -129,6 +129,7 @@ struct KeptDatabase {
 }
 
 /// Runs `body` on another thread, and waits until it ends.
+@available(*, noasync, message: "it blocks a thread that other tests need: use Threads.alone")
 func otherThread(_ body: @escaping @Sendable () throws -> Void) throws {
   let outcome = Mutex<Result<Void, any Error>?>(nil)
   let done = DispatchSemaphore(value: 0)

@@ -32,8 +32,8 @@ struct GraphCase {
   /// The collections of `Thing` rows.
   static let collections = ["a", "b", "c", "d"]
 
-  static func definition(_ graph: ExtensionHandle<Relationships>) throws -> DatabaseDefinition {
-    try DatabaseDefinition {
+  static func definition(_ graph: ExtensionHandle<Relationships>) -> DatabaseDefinition {
+    DatabaseDefinition {
       for name in collections { CollectionDefinition(name, Thing.self, key: String.self) }
       graph
     }

@@ -96,8 +96,8 @@
     /// Ten tasks, of which one dies and one runs twice, and their traces.
     private func checkWork(_ scheduler: TaskScheduler) async throws {
       let traceID = try await enqueue()
-      try await metrics.reach("tasks_settled_total", 9, ["kind": "work", "outcome": "done"])
-      try await metrics.reach("tasks_settled_total", 1, ["kind": "work", "outcome": "dead"])
+      await metrics.reach("tasks_settled_total", 9, ["kind": "work", "outcome": "done"])
+      await metrics.reach("tasks_settled_total", 1, ["kind": "work", "outcome": "dead"])
       try require(metrics.count("tasks_enqueued_total", ["kind": "work"]) == 10, "10 tasks are counted as enqueued")
       let runs = metrics.values("task_run_seconds", ["kind": "work"])
       try require(runs.count == 11, "11 attempts were measured, not \(runs.count)")
@@ -133,10 +133,10 @@
         options.timeout = .seconds(1)
         for _ in 0..<3 { try tx.enqueue(Stuck(), options) }
       }
-      try await metrics.reach("tasks_unhandled_total", 1, ["kind": "rare"])
-      try await metrics.wait("three handlers run") { hold.count == 3 }
+      await metrics.reach("tasks_unhandled_total", 1, ["kind": "rare"])
+      await metrics.wait { hold.count == 3 }
       try scheduler.register(Rare.self) { _, _ in .done }
-      try await metrics.reach("tasks_settled_total", 1, ["kind": "rare", "outcome": "done"])
+      await metrics.reach("tasks_settled_total", 1, ["kind": "rare", "outcome": "done"])
       try await taskMetrics.measure(scheduler)
       try require(metrics.gauge("head_buffer_refill_skipped_keys") == 3, "a read has passed the rows of three tasks")
       try require(metrics.count("tasks_fenced_total") == 0, "no attempt has lost its task")
@@ -146,11 +146,11 @@
     /// abandoned.
     private func checkTimeLimit(_ scheduler: TaskScheduler) async throws {
       clock.advance(by: .milliseconds(1_007))
-      try await metrics.reach("tasks_settled_total", 3, ["kind": "stuck", "outcome": "dead"])
+      await metrics.reach("tasks_settled_total", 3, ["kind": "stuck", "outcome": "dead"])
       clock.advance(by: .seconds(10))
-      try await metrics.reach("tasks_abandoned_total", 3, ["kind": "stuck"])
+      await metrics.reach("tasks_abandoned_total", 3, ["kind": "stuck"])
       hold.open()
-      try await metrics.wait("three handlers have returned") { scheduler.statistics.fencedCount == 3 }
+      await metrics.wait { scheduler.statistics.fencedCount == 3 }
       // What was reported once is not reported again.
       for _ in 0..<2 { try await taskMetrics.measure(scheduler) }
       try require(metrics.count("tasks_fenced_total") == 3, "three attempts have lost their tasks")
@@ -185,7 +185,7 @@
     private func checkSchedule(_ scheduler: TaskScheduler) async throws {
       try require(metrics.count("cron_missed_total") == 0, "no time of the schedule was missed")
       clock.advance(by: .seconds(4 * 3_600))
-      try await metrics.reach("cron_missed_total", 1, ["kind": "hourly", "queue": "default"])
+      await metrics.reach("cron_missed_total", 1, ["kind": "hourly", "queue": "default"])
     }
 
     /// A process that dies while a task runs, and a start after the clock was set back.
@@ -194,16 +194,16 @@
       let first = try scheduler()
       try await first.start()
       try await database.write { tx in try tx.enqueue(Stuck()) }
-      try await metrics.wait("a handler runs") { hold.count == 1 }
+      await metrics.wait { hold.count == 1 }
       first.die()
       hold.open()
       clock.setWall(clock.wallNow.addingTimeInterval(-7_200))
       let second = try scheduler()
       second.use(taskMetrics)
       try await serving(second) {
-        try await metrics.reach("tasks_crashed_total", 1, ["kind": "stuck"])
-        try await metrics.reach("tasks_clock_set_back_total", 1)
-        try await metrics.reach("tasks_settled_total", 1, ["kind": "stuck", "outcome": "done"])
+        await metrics.reach("tasks_crashed_total", 1, ["kind": "stuck"])
+        await metrics.reach("tasks_clock_set_back_total", 1)
+        await metrics.reach("tasks_settled_total", 1, ["kind": "stuck", "outcome": "done"])
       }
       let waits = metrics.values("task_wait_seconds", ["kind": "stuck"])
       try require(waits.count == 3, "only the first attempts have a wait: \(waits)")

@@ -7,7 +7,7 @@ import VarveEngine
 @testable import Varve
 
 /// Tests that unreadable parts of the feed are gaps, and do not end it.
-@Suite(.timeLimit(.minutes(2))) struct FeedDamageTests {
+struct FeedDamageTests {
   private struct Written {
     var texts: [String] = []
     var labels: [String] = []

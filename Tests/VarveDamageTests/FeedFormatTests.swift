@@ -6,7 +6,7 @@ import VarveEngine
 @testable import Varve
 
 /// Tests of the bytes of the feed.
-@Suite(.timeLimit(.minutes(2))) struct FeedFormatTests {
+struct FeedFormatTests {
   private static let family = StorageFamily(name: "objects", number: 1)
 
   private static func info(_ id: UInt32, isOwn: Bool = false) -> CollectionInfo {

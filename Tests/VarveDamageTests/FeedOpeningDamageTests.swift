@@ -6,7 +6,7 @@ import VarveEngine
 @testable import Varve
 
 /// Tests of databases whose feed is damaged when they are opened.
-@Suite(.timeLimit(.minutes(2))) struct FeedOpeningDamageTests {
+struct FeedOpeningDamageTests {
   private func options() -> DatabaseOptions {
     let time = ManualTime()
     var options = DatabaseOptions()

@@ -29,19 +29,17 @@
       #expect(numbers[2] > count / 4 && numbers[3] > count / 3, "\(numbers)")
     }
 
-    /// Runs for a minute, or ten if the suites are ten times as long.
     @Test func `under a mixed load resident memory stays within the budget, a tenth and 32 MiB`() throws {
       let directory = try TemporaryDirectory()
       let limit = 96 * Self.mebibyte
-      let seconds = TestScale.value >= 10 ? 600 : 30
-      let numbers = try numbers(["mixed", directory.path + "/db", "\(limit)", "\(seconds)"])
-      try #require(numbers.count == 4, "the process died")
+      let count = TestScale.count(1_000_000)
+      let numbers = try numbers(["mixed", directory.path + "/db", "\(limit)", "\(count)"])
+      try #require(numbers.count == 3, "the process died")
       let bound = limit + limit / 10 + 32 * Self.mebibyte
-      print("mixed load: \(numbers[0] >> 20) MiB resident at most, \(bound >> 20) allowed, \(numbers[2]) operations")
+      print("mixed load: \(numbers[0] >> 20) MiB resident at most, \(bound >> 20) allowed")
       #expect(numbers[0] > 32 * Self.mebibyte)
       #expect(numbers[0] <= bound, "\(numbers[0]) bytes resident, \(bound) allowed")
-      #expect(numbers[3] == 0, "\(numbers[3]) wrong answers")
-      #expect(numbers[2] > 10_000, "\(numbers[2]) operations")
+      #expect(numbers[2] == 0, "\(numbers[2]) wrong answers")
     }
 
     /// Writes 192 MiB during each kind of read, or 4 GiB if the suites are twenty times as long.
@@ -53,18 +51,16 @@
       let limit = 48 * Self.mebibyte
       let written = (TestScale.value >= 20 ? 4_096 : 192) * Self.mebibyte
       let numbers = try numbers(["readers", directory.path + "/db", "\(limit)", "\(threads)", "\(written)", kind])
-      try #require(numbers.count == 5, "the process died")
+      try #require(numbers.count == 4, "the process died")
       let counted = limit + limit / 10
       let bound = counted + 32 * Self.mebibyte + UInt64(threads) * 512 << 10
       print(
         "\(threads) threads of \(kind): \(numbers[0] >> 20) MiB resident at most, \(bound >> 20) allowed, "
-          + "\(numbers[1] >> 20) counted, \(counted >> 20) allowed, \(numbers[2]) reads, files gone after \(numbers[4]) ms"
+          + "\(numbers[1] >> 20) counted, \(counted >> 20) allowed, \(numbers[2]) reads"
       )
       #expect(numbers[1] > limit / 4 && numbers[1] <= counted, "\(numbers[1]) bytes counted, \(counted) allowed")
       #expect(numbers[0] <= bound, "\(numbers[0]) bytes resident, \(bound) allowed")
-      #expect(numbers[2] > UInt64(threads), "\(numbers[2]) reads")
       #expect(numbers[3] == 0, "\(numbers[3]) wrong answers")
-      #expect(numbers[4] < 5_000, "obsolete files were there after \(numbers[4]) ms")
     }
 
     @Test func `a log of six times the budget is replayed within the budget`() throws {

@@ -27,7 +27,7 @@ struct CommitContentionTests {
     let pair: ColumnFamily
     let dropped: ColumnFamily
     let writerCount: Int
-    let threads = WatchedThreads()
+    let threads = TestThreads()
     let writersLeft: Atomic<Int>
     let commits = Mutex<[Int: [Commit]]>([:])
     let readings = Mutex<[Reading]>([])
@@ -75,15 +75,11 @@ struct CommitContentionTests {
       }
     }
     for reader in 0..<2 { shared.threads.start("reader \(reader)") { try Self.read(shared) } }
-    let problems = shared.threads.finish()
-    #expect(problems == [])
-    // A thread that hangs still uses the engine.
-    guard problems.isEmpty else { return }
+    #expect(shared.threads.finish() == [])
     let commits = shared.commits.withLock { $0 }
     let last = Self.checkOrder(commits, after: first)
     #expect(engine.visibleSequence.value == last)
     let readings = shared.readings.withLock { $0 }
-    #expect(readings.count > 10)
     for reading in readings { Self.check(reading, commits) }
     try engine.close()
     let reopened = try Engine.open(at: "/db", options: Self.options, environment: environment)
@@ -175,7 +171,8 @@ struct CommitContentionTests {
   private static func read(_ shared: Shared) throws {
     var last: UInt64 = 0
     var found: [Reading] = []
-    while shared.writersLeft.load(ordering: .acquiring) > 0 {
+    // Each reader reads several times, also if the writers have left it no time.
+    while shared.writersLeft.load(ordering: .acquiring) > 0 || found.count < 10 {
       let reading = try reading(shared.engine, shared.pair, shared.writerCount)
       if reading.sequence < last { shared.threads.report("\(reading.sequence) was visible after \(last)") }
       last = reading.sequence

@@ -4,7 +4,7 @@ import FutexLocks
 import Testing
 
 /// Tests of the lock for short critical sections.
-@Suite(.timeLimit(.minutes(2))) struct FutexLockTests {
+struct FutexLockTests {
   private struct Stop: Error {}
 
   /// A counter that only the lock protects.

@@ -48,7 +48,7 @@ struct SeedExampleTests {
     return (database, graph)
   }
 
-  @Test(arguments: countings) func `example 1: a parent owns its child`(counting: Relationships.Counting) throws {
+  @Test(arguments: countings) func `a parent owns its child`(counting: Relationships.Counting) throws {
     let (database, _) = try players(counting)
     try database.write { tx in
       try Player(id: "p", avatarID: "a").persist(in: tx)
@@ -58,7 +58,7 @@ struct SeedExampleTests {
     #expect(try database.read { tx in try tx.count() } == 0)
   }
 
-  @Test(arguments: countings) func `example 1: the same edge in the other direction has the same effect`(
+  @Test(arguments: countings) func `the same edge in the other direction has the same effect`(
     counting: Relationships.Counting
   ) throws {
     let (database, graph) = try players(counting)
@@ -82,7 +82,7 @@ struct SeedExampleTests {
     var id: Int
   }
 
-  @Test(arguments: countings) func `example 2: a parent owns its children, in either direction`(
+  @Test(arguments: countings) func `a parent owns its children, in either direction`(
     counting: Relationships.Counting
   ) throws {
     for isInverse in [false, true] {
@@ -115,7 +115,7 @@ struct SeedExampleTests {
     }
   }
 
-  @Test(arguments: countings) func `example 3: a parent is notified when only its child is deleted`(
+  @Test(arguments: countings) func `a parent is notified when only its child is deleted`(
     counting: Relationships.Counting
   ) throws {
     let (database, _) = try players(counting)
@@ -143,7 +143,7 @@ struct SeedExampleTests {
     }
   }
 
-  @Test(arguments: countings) func `example 4: references are counted`(counting: Relationships.Counting) throws {
+  @Test(arguments: countings) func `references are counted`(counting: Relationships.Counting) throws {
     let graph = Relationships(counting: counting).named("relationships")
     let database = try Database.inMemory {
       Neighbourhood.self

@@ -7,7 +7,7 @@ import VarveTestSupport
 import VarveTesting
 
 /// Tests of brokers whose setup throws: it has no effect, and may be repeated.
-@Suite(.timeLimit(.minutes(10))) struct BrokerSetupTests {
+struct BrokerSetupTests {
   /// Sets up the broker `a-b`, and requires that a broker `a` is refused, because it would get the queue `a-b`.
   private static func refuse(_ handler: RecordingHandler, in site: ActionSite) throws {
     _ = try site.setup("a-b", RecordingHandler())
@@ -15,7 +15,7 @@ import VarveTesting
     #expect(throws: error) { try site.setup("a", handler) }
   }
 
-  @Test func `fault 8: a broker that is refused for the queues with a suffix leaves that of its name to others`()
+  @Test func `a broker that is refused for the queues with a suffix leaves that of its name to others`()
     async throws
   {
     let site = try await ActionSite()
@@ -30,7 +30,7 @@ import VarveTesting
     await site.scheduler.stop()
   }
 
-  @Test func `fault 8: a broker that is refused for the queues with a suffix leaves no rules for that of its name`()
+  @Test func `a broker that is refused for the queues with a suffix leaves no rules for that of its name`()
     async throws
   {
     let site = try await ActionSite()
@@ -60,7 +60,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true], [false, true])
-  func `fault 8: a broker whose setup can't be committed runs nothing, and may be set up again`(
+  func `a broker whose setup can't be committed runs nothing, and may be set up again`(
     usesClosure: Bool, isRunning: Bool
   ) async throws {
     let backend = FailingBackend(try EngineBackend.inMemory())

@@ -29,7 +29,7 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `fault 1: a retryTimeout of 0 runs the action again at once, and one above 0 after that time`()
+  @Test func `a retryTimeout of 0 runs the action again at once, and one above 0 after that time`()
     async throws
   {
     let site = try await ActionSite()
@@ -55,7 +55,7 @@ struct BrokerTests {
   }
 
   @Test(arguments: [-1, .nan, .greatestFiniteMagnitude, .infinity])
-  func `fault 5: an action that waits without end blocks its queue, and runs again after restartQueues or a restart`(
+  func `an action that waits without end blocks its queue, and runs again after restartQueues or a restart`(
     timeout: Double
   ) async throws {
     let site = try await ActionSite()
@@ -97,7 +97,7 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `fault 2: an action that sorts before the running one runs after it`() async throws {
+  @Test func `an action that sorts before the running one runs after it`() async throws {
     let site = try await ActionSite()
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
     let running = Gauge()
@@ -125,8 +125,7 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test
-  func `fault 3: removing a waiting head lets the next action run, and an action that its handler removes is done`()
+  @Test func `removing a waiting head lets the next action run, and an action that its handler removes is done`()
     async throws
   {
     let site = try await ActionSite()
@@ -171,9 +170,7 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test(.timeLimit(.minutes(5)))
-  func `fault 4: threads that save, remove and restart actions leave none, and no queue runs two at once`() async throws
-  {
+  @Test func `threads that save, remove and restart actions leave none, and no queue runs two at once`() async throws {
     let site = try await ActionSite()
     let queues = ["messages-1", "messages-2", "messages-3"]
     let running = Gauge()
@@ -216,7 +213,7 @@ struct BrokerTests {
       }
     }
     #expect(errors.take() == [])
-    while try !site.left().isEmpty, !Task.isCancelled {
+    while try !site.left().isEmpty {
       await site.scheduler.waitUntilIdle()
       try await broker.restartQueues(queues)
     }
@@ -254,7 +251,7 @@ struct BrokerTests {
     return [reads.count, reads.reduce(0) { $0 + $1.rowCount }, commits.reduce(0) { $0 + $1.changes.count }]
   }
 
-  @Test func `fault 6: what it costs to save and to run an action does not depend on the number of queues`()
+  @Test func `what it costs to save and to run an action does not depend on the number of queues`()
     async throws
   {
     let few = try await Self.cost(beside: 10)
@@ -264,7 +261,7 @@ struct BrokerTests {
     for (few, many) in zip(few, many) { #expect(many <= few + 20) }
   }
 
-  @Test func `fault 7: the second call of a completion returns false, and a dropped completion parks its action`()
+  @Test func `the second call of a completion returns false, and a dropped completion parks its action`()
     async throws
   {
     let site = try await ActionSite()
@@ -284,7 +281,7 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `fault 8: brokers whose queues overlap are refused`() async throws {
+  @Test func `brokers whose queues overlap are refused`() async throws {
     let site = try await ActionSite()
     _ = try site.setup("handler1", RecordingHandler())
     _ = try site.setup("handler10", RecordingHandler())

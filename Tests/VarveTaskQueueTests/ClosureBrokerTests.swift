@@ -8,8 +8,8 @@ import VarveTesting
 
 /// Tests of brokers that choose their queues by a closure over the names, which YapTaskQueue describes and does not
 /// have.
-@Suite(.timeLimit(.minutes(10))) struct ClosureBrokerTests {
-  @Test func `fault 9: a broker with a closure runs the actions of the queues that it accepts, one at a time in each`()
+struct ClosureBrokerTests {
+  @Test func `a broker with a closure runs the actions of the queues that it accepts, one at a time in each`()
     async throws
   {
     let site = try await ActionSite()
@@ -42,7 +42,7 @@ import VarveTesting
     await site.scheduler.stop()
   }
 
-  @Test func `fault 9: a queue that a closure accepts is serial when it is met, and waits for an action that fails`()
+  @Test func `a queue that a closure accepts is serial when it is met, and waits for an action that fails`()
     async throws
   {
     let site = try await ActionSite()
@@ -83,7 +83,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `fault 9: an action in a queue that two brokers accept is refused when it is saved, and neither runs it`(
+  func `an action in a queue that two brokers accept is refused when it is saved, and neither runs it`(
     isRunning: Bool
   ) async throws {
     let site = try await ActionSite()
@@ -109,8 +109,7 @@ import VarveTesting
     await site.scheduler.stop()
   }
 
-  @Test func `fault 9: a broker is refused if another one accepts a queue that has actions, or had some`() async throws
-  {
+  @Test func `a broker is refused if another one accepts a queue that has actions, or had some`() async throws {
     let site = try await ActionSite()
     try site.save("waits", queue: "abcz")
     let (first, second) = (RecordingHandler(), RecordingHandler())
@@ -136,7 +135,7 @@ import VarveTesting
     await again.scheduler.stop()
   }
 
-  @Test func `fault 9: a closure that accepts the name of another broker is refused, in whichever order they come`()
+  @Test func `a closure that accepts the name of another broker is refused, in whichever order they come`()
     async throws
   {
     var site = try await ActionSite()
@@ -163,7 +162,7 @@ import VarveTesting
     await site.scheduler.stop()
   }
 
-  @Test func `fault 9: a closure that accepts each name has no effect on the queues of other tasks`() async throws {
+  @Test func `a closure that accepts each name has no effect on the queues of other tasks`() async throws {
     let site = try await ActionSite()
     let both = AsyncFlag()
     let count = Mutex(0)
@@ -188,7 +187,7 @@ import VarveTesting
     await site.scheduler.stop()
   }
 
-  @Test func `fault 9: a broker does not keep its database alive`() async throws {
+  @Test func `a broker does not keep its database alive`() async throws {
     final class Owner: TaskQueueActionHandler {
       let database: Database
       init(_ database: Database) { self.database = database }

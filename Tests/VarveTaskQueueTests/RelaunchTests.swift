@@ -9,7 +9,7 @@ import VarveTesting
 
 /// Tests of actions whose program is ended and launched again: on files, with a new database object, a new scheduler
 /// and a new broker. No call is necessary for the actions to continue.
-@Suite(.timeLimit(.minutes(10))) struct RelaunchTests {
+struct RelaunchTests {
   /// The way in which a program ends.
   enum End: String, CaseIterable, Sendable { case closed, crashed }
 
@@ -39,7 +39,7 @@ import VarveTesting
   }
 
   @Test(arguments: End.allCases, [false, true])
-  func `fault 5: actions that waited without end, waited for a time or ran at the end of a program resume at the next`(
+  func `actions that waited without end, waited for a time or ran at the end of a program resume at the next`(
     end: End, usesClosure: Bool
   ) async throws {
     for pause in [0, 3_600] {
@@ -84,7 +84,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true], [false, true])
-  func `fault 3: an action that is removed while it runs is done by the next program if its process dies`(
+  func `an action that is removed while it runs is done by the next program if its process dies`(
     usesClosure: Bool, isRemovedByHandler: Bool
   ) async throws {
     let (site, begun, mayEnd) = (try StorageSite(.disk), AsyncFlag(), AsyncFlag())

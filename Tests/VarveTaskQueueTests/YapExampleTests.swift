@@ -8,7 +8,7 @@ import VarveTesting
 
 /// The example of YapTaskQueue's README, in the spelling of this module: an action that names a message, a handler that
 /// sends it, and both forms of a broker.
-@Suite(.timeLimit(.minutes(10))) struct YapExampleTests {
+struct YapExampleTests {
   /// An action holds what its handler needs to know, and no more.
   struct MessageSendAction: TaskQueueAction {
     static let actionCollection = "actions.messages"
@@ -121,7 +121,7 @@ import VarveTesting
   }
 
   @Test(arguments: Form.allCases)
-  func `fault 9: saving an action sends its message, in the order of the dates, and the broker removes the action`(
+  func `saving an action sends its message, in the order of the dates, and the broker removes the action`(
     form: Form
   ) async throws {
     let wire = Wire()
@@ -143,7 +143,7 @@ import VarveTesting
   }
 
   @Test(arguments: Form.allCases)
-  func `fault 9: a message that is not accepted is sent again after 5 seconds, and the rest of its queue waits`(
+  func `a message that is not accepted is sent again after 5 seconds, and the rest of its queue waits`(
     form: Form
   ) async throws {
     let wire = Wire(refusing: ["first": 2])
@@ -164,7 +164,7 @@ import VarveTesting
   }
 
   @Test(arguments: Form.allCases)
-  func `fault 9: an action with a retryTimeout of -1 waits until the program restarts its queue`(form: Form)
+  func `an action with a retryTimeout of -1 waits until the program restarts its queue`(form: Form)
     async throws
   {
     let wire = Wire()

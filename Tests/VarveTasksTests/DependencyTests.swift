@@ -23,7 +23,7 @@ struct DependencyTests {
     return fixture
   }
 
-  @Test func `4 and 6 the last task of a diamond runs after both tasks that it depends on`() async throws {
+  @Test func `transition 4 and 6: the last task of a diamond runs after both tasks that it depends on`() async throws {
     let fixture = try await Self.fixture()
     try await fixture.scheduler.start()
     let last = try fixture.write { tx in
@@ -56,7 +56,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `7 a failed parent blocks, cancels or runs its child as the child declares, and so on for its children`()
+  @Test func `transition 7: a failed parent blocks, cancels or runs its child as declared, and so on for its children`()
     async throws
   {
     let fixture = try await Self.fixture()
@@ -319,7 +319,8 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `18 a blocked task can be cancelled, and the delay of a blocked task counts from its enqueueing`()
+  @Test
+  func `transition 18: a blocked task can be cancelled, and the delay of a blocked task counts from its enqueueing`()
     async throws
   {
     let fixture = try await Self.fixture()
@@ -373,7 +374,9 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `7 a task is cancelled after a parent that had failed before, even if that one is forgotten meanwhile`()
+  @Test
+  func
+    `transition 7: a task is cancelled after a parent that had failed before, even if that one is forgotten meanwhile`()
     async throws
   {
     let fixture = try await Self.fixture()

@@ -117,7 +117,7 @@ struct EventTests {
     #expect(try fixture.state(id) == .running)
     fixture.clock.advance(by: .seconds(1))
     // The next task has the worker, although the handler has not returned.
-    try #require(await fixture.reaches { fixture.lines.count == 2 })
+    await fixture.poll { fixture.lines.count == 2 }
     #expect(try fixture.state(id) == nil)
     #expect(try fixture.read { tx in try tx.taskEvents() }.map(\.event.kind) == [.cancelled, .abandoned])
     returns.set()
@@ -142,7 +142,7 @@ struct EventTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `20 a crash is stored as an event`() async throws {
+  @Test func `transition 20: a crash is stored as an event`() async throws {
     let fixture = try TaskFixture()
     let id = try fixture.enqueue("poison")
     try await fixture.database.commitAside { parts in
@@ -160,7 +160,9 @@ struct EventTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `26 results and the last done tasks of a queue are kept according to their retention`() async throws {
+  @Test func `transition 26: results and the last done tasks of a queue are kept according to their retention`()
+    async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       try context.result(["text": note.text])

@@ -17,7 +17,7 @@ import VarveTesting
 /// sender had not returned.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter InboxCrashTests
-@Suite(.timeLimit(.minutes(10))) struct InboxCrashTests {
+struct InboxCrashTests {
   struct Letter: Persistable {
     static let collection = "letters"
     var id: Int

@@ -10,7 +10,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of commands of other processes, which are files.
-@Suite(.timeLimit(.minutes(10))) struct InboxTests {
+struct InboxTests {
   struct Letter: Persistable, Hashable {
     static let collection = "letters"
     var id: Int

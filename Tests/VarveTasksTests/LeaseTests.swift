@@ -21,7 +21,8 @@ struct LeaseTests {
     return fixture
   }
 
-  @Test func `21 an attempt without a heartbeat fails when its lease ends, and its late return has no effect`()
+  @Test
+  func `transition 21: an attempt without a heartbeat fails when its lease ends, and its late return has no effect`()
     async throws
   {
     let gate = AsyncFlag()
@@ -54,7 +55,9 @@ struct LeaseTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `21 each heartbeat renews the lease, and a task whose last attempt loses it is dead`() async throws {
+  @Test func `transition 21: each heartbeat renews the lease, and a task whose last attempt loses it is dead`()
+    async throws
+  {
     let (beats, beat) = AsyncStream.makeStream(of: Void.self)
     let (answers, answer) = AsyncStream.makeStream(of: Void.self)
     let fixture = try fixture(.seconds(30)) { _, context in

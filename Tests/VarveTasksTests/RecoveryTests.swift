@@ -13,7 +13,8 @@ struct RecoveryTests {
   /// Ends a scheduler as the death of its process does: none of its state is left in memory.
   private static func kill(_ fixture: TaskFixture) { fixture.scheduler.dispatcher.detach() }
 
-  @Test func `20 a task that runs during three process deaths is dead, and tasks that crashed run one at a time`()
+  @Test
+  func `transition 20: a task that runs during three process deaths is dead, and tasks that crashed run one at a time`()
     async throws
   {
     let first = try TaskFixture(workers: 4)
@@ -51,7 +52,8 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `20 the attempts of crashes count, but only a failure makes a task dead whose attempts are used up`()
+  @Test
+  func `transition 20: the attempts of crashes count, but only a failure makes a task dead whose attempts are used up`()
     async throws
   {
     let fixture = try TaskFixture()
@@ -74,7 +76,9 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `20 no task begins before one that crashed and waits until the running ones have ended`() async throws {
+  @Test func `transition 20: no task begins before one that crashed and waits until the running ones have ended`()
+    async throws
+  {
     let first = try TaskFixture(workers: 3)
     let (begun, ended) = (AsyncFlag(), AsyncFlag())
     try first.handle { _, _ in
@@ -118,7 +122,9 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `19 stopping a scheduler interrupts its handlers, and their attempts do not count`() async throws {
+  @Test func `transition 19: stopping a scheduler interrupts its handlers, and their attempts do not count`()
+    async throws
+  {
     var configuration = TaskScheduler.Configuration()
     configuration.drainTimeout = .zero
     let fixture = try TaskFixture()
@@ -166,7 +172,7 @@ struct RecoveryTests {
     }
   }
 
-  @Test func `26 a done task with a retention is removed when its time has passed`() async throws {
+  @Test func `transition 26: a done task with a retention is removed when its time has passed`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()

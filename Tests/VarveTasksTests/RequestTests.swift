@@ -48,8 +48,7 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test
-  func `tasks that are edited while their queue ages run once each, and the counts are right`() async throws {
+  @Test func `tasks that are edited while their queue ages run once each, and the counts are right`() async throws {
     var rules = QueueRules(order: .standard, concurrency: 4)
     rules.ageing = .milliseconds(1)
     let fixture = try TaskFixture(rules: [.all: rules], workers: 4, clock: ManualSchedulerClock())
@@ -231,9 +230,11 @@ struct RequestTests {
   enum AttemptEnd: CaseIterable { case done, retry, discard }
 
   @Test(arguments: AttemptEnd.allCases, [true, false])
-  func `18 a task that a transaction cancels while its attempt ends has no further attempt and leaves no row`(
-    end: AttemptEnd, isSerial: Bool
-  ) async throws {
+  func
+    `transition 18: a task that a transaction cancels while its attempt ends has no further attempt and leaves no row`(
+      end: AttemptEnd, isSerial: Bool
+    ) async throws
+  {
     let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
     let flag = AsyncFlag()
     try fixture.handle { _, _ in
@@ -326,7 +327,9 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `18 a stored request to cancel whose process has ended is applied after the next start`() async throws {
+  @Test func `transition 18: a stored request to cancel whose process has ended is applied after the next start`()
+    async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle()
     let ids = try fixture.write { tx in try ["a", "b"].map { try tx.enqueue(Note($0)).id } }
@@ -379,7 +382,9 @@ struct RequestTests {
     #expect(fixture.scheduler.state.withLock { $0.idleWaiters.isEmpty })
   }
 
-  @Test func `19 a handler that outlives stop is not counted as a crash, and a cancelled caller does not end stop`()
+  @Test
+  func
+    `transition 19: a handler that outlives stop is not counted as a crash, and a cancelled caller does not end stop`()
     async throws
   {
     let fixture = try TaskFixture(workers: 2)

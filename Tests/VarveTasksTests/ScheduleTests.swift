@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of tasks that are enqueued at times of a schedule.
-@Suite(.timeLimit(.minutes(10))) struct ScheduleTests {
+struct ScheduleTests {
   /// Registers a schedule whose notes contain the time and whether it is late.
   private static func register(
     _ fixture: TaskFixture, _ expression: String = "*/10 * * * *", _ rules: ScheduleRules = ScheduleRules()
@@ -112,8 +112,7 @@ import VarveTesting
     }
   }
 
-  @Test
-  func `no slot runs twice after the clock is set back, and the last slot runs late after it is set forward`()
+  @Test func `no slot runs twice after the clock is set back, and the last slot runs late after it is set forward`()
     async throws
   {
     let fixture = try TaskFixture()

@@ -9,7 +9,8 @@ import VarveTesting
 
 /// Tests of the work of a scheduler.
 struct SchedulerTests {
-  @Test func `1 and 9 an enqueued task runs after the commit, and is removed when it is done`() async throws {
+  @Test func `transition 1 and 9: an enqueued task runs after the commit, and is removed when it is done`() async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -68,7 +69,9 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `2 and 5 a task with a start date or a delay starts at that time, and not before`() async throws {
+  @Test func `transition 2 and 5: a task with a start date or a delay starts at that time, and not before`()
+    async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -89,7 +92,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `11 a task that fails waits, lets others pass, and keeps its position`() async throws {
+  @Test func `transition 11: a task that fails waits, lets others pass, and keeps its position`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       if note.text == "fails", context.attempt == 1 { throw Broken() }
@@ -108,7 +111,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `11 a serial queue waits for the task that failed`() async throws {
+  @Test func `transition 11: a serial queue waits for the task that failed`() async throws {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())], workers: 8)
     try fixture.handle { note, context in
       if note.text == "fails", context.attempt < 3 { throw Broken() }
@@ -136,7 +139,9 @@ struct SchedulerTests {
     await again.scheduler.stop()
   }
 
-  @Test func `15 a task without an attempt left is dead, and blocks a serial queue until it is revived`() async throws {
+  @Test func `transition 15: a task without an attempt left is dead, and blocks a serial queue until it is revived`()
+    async throws
+  {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())])
     let isMended = Flag()
     try fixture.handle { note, _ in
@@ -159,7 +164,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `13 and 22 a parked task waits for its signal`() async throws {
+  @Test func `transition 13 and 22: a parked task waits for its signal`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in context.attempt == 1 ? .park(wakeOn: ["network"]) : .done }
     try await fixture.scheduler.start()
@@ -175,7 +180,9 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `18 a waiting task is cancelled at once, even one that the same transaction has enqueued`() async throws {
+  @Test func `transition 18: a waiting task is cancelled at once, even one that the same transaction has enqueued`()
+    async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle()
     let id = try fixture.enqueue("one")
@@ -194,7 +201,8 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `17 a task that was cancelled while it runs is cancelled if its handler throws, and done if it succeeds`()
+  @Test
+  func `transition 17: a task that was cancelled while it runs is cancelled if its handler throws, and else done`()
     async throws
   {
     for isDone in [true, false] {
@@ -218,7 +226,9 @@ struct SchedulerTests {
     }
   }
 
-  @Test func `10 and 17 complete throws after the task was cancelled, and its effect is rolled back`() async throws {
+  @Test func `transition 10 and 17: complete throws after the task was cancelled, and its effect is rolled back`()
+    async throws
+  {
     let fixture = try TaskFixture()
     let begun = AsyncFlag()
     try fixture.handle { note, context in
@@ -239,7 +249,9 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `16 an attempt that exceeds its timeout fails, and its late return has no effect`() async throws {
+  @Test func `transition 16: an attempt that exceeds its timeout fails, and its late return has no effect`()
+    async throws
+  {
     let fixture = try TaskFixture(workers: 2)
     let gate = AsyncFlag()
     let begun = AsyncFlag()
@@ -267,7 +279,9 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `23 a revived task that died as the head of its serial queue runs after the current head`() async throws {
+  @Test func `transition 23: a revived task that died as the head of its serial queue runs after the current head`()
+    async throws
+  {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial(onDead: .skip))])
     try fixture.handle { note, context in
       if note.text == "old", context.attempt == 2 { return .discard("no") }
@@ -291,7 +305,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `14 an attempt that snoozes its task does not count`() async throws {
+  @Test func `transition 14: an attempt that snoozes its task does not count`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { _, context in
       #expect(context.attempt == 1)
@@ -308,7 +322,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `10 the writes of complete and the end of the task are committed together`() async throws {
+  @Test func `transition 10: the writes of complete and the end of the task are committed together`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       do {

@@ -24,7 +24,7 @@ struct StateTests {
     var testDescription: String { "\(number)" }
   }
 
-  /// The transitions of the specification. Numbers 1 to 4 begin a task, and 24 to 26 end its row, so these are no
+  /// The transitions of `TaskTransitions.md`. Numbers 1 to 4 begin a task, and 24 to 26 end its row, so these are no
   /// changes of this value.
   static let transitions: [Transition] = [
     Transition(number: 5, change: .due, from: [.scheduled, .retryWait], to: .ready),
@@ -55,8 +55,9 @@ struct StateTests {
   ]
 
   @Test(arguments: transitions)
-  func `5 to 23 a change leads from its states to the next, and is refused in all others`(transition: Transition) throws
-  {
+  func `transition 5 to 23: a change leads from its states to the next, and is refused in all others`(
+    transition: Transition
+  ) throws {
     for state in TaskState.allCases {
       var progress = Self.task(state)
       let before = progress
@@ -70,7 +71,7 @@ struct StateTests {
     }
   }
 
-  @Test func `17 a task that is cancelled while it runs ends as cancelled, unless it succeeds`() throws {
+  @Test func `transition 17: a task that is cancelled while it runs ends as cancelled, unless it succeeds`() throws {
     for transition in Self.transitions where transition.from == [.running] && transition.number != 17 {
       var progress = Self.task(.running, isCancelling: true)
       try progress.apply(transition.change)

@@ -50,7 +50,7 @@ final class TaskFixture: Sendable {
     clock: ManualSchedulerClock = ManualSchedulerClock(), lines: Lines = Lines(), maxCrashes: Int = 3,
     kept: Set<TaskEvent.Kind>? = nil, drainTimeout: Duration = .seconds(30), logger: Logger? = nil
   ) throws {
-    self.database = try database ?? Database.inMemory(definition: DatabaseDefinition {})
+    self.database = try database ?? Database.inMemory(definition: DatabaseDefinition {}, options: .patient)
     self.clock = clock
     self.lines = lines
     var configuration = TaskScheduler.Configuration()
@@ -70,7 +70,8 @@ final class TaskFixture: Sendable {
     over backend: any StorageBackend, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
     kept: Set<TaskEvent.Kind>? = nil, logger: Logger? = nil
   ) throws {
-    let database = try Database.open(backend, path: "/no/tasks", definition: DatabaseDefinition { TaskStorage.handle })
+    let database = try Database.open(
+      backend, path: "/no/tasks", definition: DatabaseDefinition { TaskStorage.handle }, options: .patient)
     try self.init(database, rules: rules, workers: workers, kept: kept, logger: logger)
   }
 
@@ -158,29 +159,6 @@ final class TaskFixture: Sendable {
 
   /// Waits until a condition holds that other threads bring about.
   func poll(_ condition: () throws -> Bool) async { await waitUntil(condition) }
-
-  /// The number of turns without work after which nothing is expected to happen any more. Few are needed: a Swift task
-  /// that can run has its turn soon.
-  private static let turnMaximum = 500_000
-
-  /// Waits until a condition holds that follows from what was done before. Returns false if it does not come about: the
-  /// scheduler has had nothing to do but wait for handlers for many turns.
-  ///
-  /// Unlike `waitUntilIdle`, it does not wake the scheduler, and handlers may still run.
-  func reaches(_ condition: () throws -> Bool) async -> Bool {
-    var turns = 0
-    while turns < Self.turnMaximum, !Task.isCancelled {
-      // The work is looked at before the condition, which may come about at its end.
-      let hasWork = scheduler.dispatcher.state.withLock { state in
-        state.isPumping || !state.settlements.isEmpty || !state.requests.isEmpty
-      }
-      turns = hasWork ? 0 : turns + 1
-      if (try? condition()) == true { return true }
-      sched_yield()
-      await Task.yield()
-    }
-    return false
-  }
 
   // MARK: - Dispatching by hand
 

@@ -71,7 +71,7 @@ struct TaskModel {
   private(set) var runs = 0
   /// The numbers that handlers have received which completed their tasks in transactions.
   private(set) var effects: Set<Int> = []
-  /// How often each transition was made, by its number in the specification.
+  /// How often each transition was made, by its number.
   private(set) var transitions: [Int: Int] = [:]
   private mutating func note(_ transition: Int) { transitions[transition, default: 0] += 1 }
 

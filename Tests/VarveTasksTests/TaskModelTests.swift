@@ -12,7 +12,7 @@ import VarveTesting
 /// Every transition of a task is among the steps. The process dies at random while handlers run: then an image of the
 /// database's files is opened, and the states of all tasks, their order in line and the counts are those of the model.
 ///
-///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskModelTests   # a million operations
+///     VARVE_TEST_SCALE=20 ./tools/test --filter TaskModelTests   # a million operations
 ///     VARVE_TEST_SEED=17 ./tools/test --filter TaskModelTests    # the run of one seed alone
 struct TaskModelTests {
   enum Step: Int, CaseIterable {
@@ -28,12 +28,12 @@ struct TaskModelTests {
   private static let chosenSeed = ProcessInfo.processInfo.environment["VARVE_TEST_SEED"].flatMap { UInt64($0) }
 
   /// The number of parts, which run concurrently, each with seeds of its own.
-  private static let partCount = 4
+  private static let partCount = 2
 
   @Test(arguments: 0..<partCount)
   func `tasks of a scheduler have the states and the order of the model`(part: Int) async throws {
     if part > 0, Self.chosenSeed != nil { return }
-    let wanted = TestScale.count(100_000) / Self.partCount
+    let wanted = TestScale.count(50_000) / Self.partCount
     var counts: [Step: Int] = [:]
     var transitions: [Int: Int] = [:]
     var (runs, operations) = (0, 0)

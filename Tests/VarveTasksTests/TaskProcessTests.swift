@@ -8,7 +8,7 @@ import Varve
 /// Tests of processes that die while tasks run: they are killed, or a task ends its own process.
 ///
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskProcessTests   # 200 kills
-@Suite(.serialized, .timeLimit(.minutes(20)))
+@Suite(.serialized)
 struct TaskProcessTests {
   private let directory: TemporaryDirectory
   private var path: String { directory.path + "/db" }
@@ -79,7 +79,10 @@ struct TaskProcessTests {
     }
   }
 
-  @Test func `20 a task that traps is dead after three deaths of the process, and all other tasks are done`() throws {
+  @Test
+  func `transition 20: a task that traps is dead after three deaths of the process, and all other tasks are done`()
+    throws
+  {
     let database = try Database.open(at: path) { TaskStorage.handle }
     try database.write { tx in try tx.set(true, key: "poisoned", in: "orders.flags") }
     try database.close()

@@ -39,8 +39,15 @@ public enum Threads {
     }
 
     /// Waits until all threads have ended, and returns descriptions of the errors that they threw.
+    @available(*, noasync, message: "it blocks a thread that other tests need: use the asynchronous form")
     public func errorsAtEnd() -> [String] {
       group.wait()
+      return errors.withLock { $0 }
+    }
+
+    /// Waits until all threads have ended, and returns descriptions of the errors that they threw.
+    public func errorsAtEnd() async -> [String] {
+      await withCheckedContinuation { continuation in group.notify(queue: .global()) { continuation.resume() } }
       return errors.withLock { $0 }
     }
   }

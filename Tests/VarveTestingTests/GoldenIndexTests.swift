@@ -6,7 +6,7 @@ import Varve
 @testable import VarveTesting
 
 /// Tests of indexes of databases that older versions wrote.
-@Suite(.timeLimit(.minutes(2))) struct GoldenIndexTests {
+struct GoldenIndexTests {
   fileprivate struct Track: Codable, Identifiable, Hashable, Sendable {
     var id: Int
     var title: String

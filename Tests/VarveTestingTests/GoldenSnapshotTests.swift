@@ -5,7 +5,7 @@ import Varve
 @testable import VarveTesting
 
 /// Tests of databases of older versions that the present version opens.
-@Suite(.timeLimit(.minutes(2))) struct GoldenSnapshotTests {
+struct GoldenSnapshotTests {
   private static func old(_ id: Int, author: String = "Jane Austen") -> OldBook {
     OldBook(id: id, title: "book \(id)", author: author)
   }

@@ -5,7 +5,7 @@ import Varve
 import VarveTesting
 
 /// Tests of a clock that advances only on request.
-@Suite(.timeLimit(.minutes(1))) struct ManualClockTests {
+struct ManualClockTests {
   private let clock = ManualClock()
 
   /// Sleeps by the clock, through the protocol, as code under test does.

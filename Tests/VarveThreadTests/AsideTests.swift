@@ -34,7 +34,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R10: aside commits run while a transaction has the writer, and both are there afterwards`(
+  func `aside commits run while a transaction has the writer, and both are there afterwards`(
     kind: StorageKind
   ) async throws {
     let site = try StorageSite(kind)
@@ -136,7 +136,7 @@ struct AsideTests {
       }
     }
     #expect(attempts.withLock { $0 } == 64)
-    #expect(try database.look { try Self.number(try $0[handle].part("values").get([5])) } == 64)
+    #expect(try database.look { Self.number(try $0[handle].part("values").get([5])) } == 64)
     try await database.close()
   }
 
@@ -171,7 +171,7 @@ struct AsideTests {
       outcome = .success(())
     } catch { outcome = .failure(error) }
     isDone.withLock { $0 = true }
-    reader.join()
+    await reader.join()
     try outcome.get()
     try await database.read { tx throws in
       #expect(try tx[handle].part("counts").counter([1]) == Int64(6 * count))
@@ -233,7 +233,7 @@ struct AsideTests {
     backend.onAnswer(nil)
     #expect(!seen.isArmed.withLock { $0 })
     let reader = try #require(seen.reader.withLock { $0 })
-    try await Threads.alone { reader.join() }
+    await reader.join()
     #expect(try database.look { try $0[handle].part("values").get([1]) } == [1])
     try await database.close()
   }

@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of concurrent closes of one database.
-@Suite(.timeLimit(.minutes(5))) struct ClosingTests {
+struct ClosingTests {
   private let called = Called()
   /// The gate at which closing the storage waits.
   private let end = Gate()

@@ -1,12 +1,13 @@
 import Dispatch
 import EngineTestSupport
 import Testing
+import VarveTestSupport
 
 @testable import ObjectFixtures
 @testable import Varve
 
 /// Tests of the database's threads, on which tasks wait for the disk.
-@Suite(.timeLimit(.minutes(5))) struct ExecutorTests {
+struct ExecutorTests {
   @Test func `there are as many threads as concurrent jobs, up to the limit, and the others follow in order`()
     async throws
   {
@@ -56,7 +57,7 @@ import Testing
     #expect(called.all == (0..<50).map { "\($0)" })
   }
 
-  @Test func `D4: jobs of urgent tasks run before others, which still get their turn`() async throws {
+  @Test func `jobs of urgent tasks run before others, which still get their turn`() async throws {
     let executor = DatabaseExecutor(limit: 1)
     let gate = Gate()
     gate.shut()
@@ -106,7 +107,7 @@ import Testing
     async throws
   {
     let directory = try TemporaryDirectory()
-    let database = try await Database.open(at: directory.path + "/db")
+    let database = try await Database.open(at: directory.path + "/db", options: .patient)
     let lane = database.core.writerExecutor
     let count = TestScale.atMost(5_000)
     let writers: [Task<Void, any Error>] = try await database.perform {
@@ -163,7 +164,7 @@ import Testing
   @Test(arguments: Waiting.allCases)
   func `a task that waits for the writer does not keep others from reading`(kind: Waiting) async throws {
     let directory = try TemporaryDirectory()
-    let database = try await Database.open(at: directory.path + "/db")
+    let database = try await Database.open(at: directory.path + "/db", options: .patient)
     let count = 3 * DatabaseExecutor.usualLimit
     var waiting: [Task<Void, any Error>] = []
     try await database.perform {
@@ -193,7 +194,7 @@ import Testing
 
   @Test func `a task that is canceled while its concurrent write waits writes nothing`() async throws {
     let directory = try TemporaryDirectory()
-    let database = try await Database.open(at: directory.path + "/db")
+    let database = try await Database.open(at: directory.path + "/db", options: .patient)
     let written = try await database.perform {
       let waiting = Task.detached { try await database.writeConcurrently { tx in try tx.set("a", key: 1, in: "rows") } }
       await Self.yield { database.core.writer.waiterCount == 1 }
@@ -205,8 +206,6 @@ import Testing
     try await database.close()
   }
 
-  /// Lets other tasks run until a condition holds, or the suite's time limit is over.
-  private static func yield(until condition: () -> Bool) async {
-    while !condition(), !Task.isCancelled { await Task.yield() }
-  }
+  /// Lets other tasks run until a condition holds.
+  private static func yield(until condition: () -> Bool) async { while !condition() { await Task.yield() } }
 }

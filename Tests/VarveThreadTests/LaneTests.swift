@@ -2,6 +2,7 @@ import EngineTestSupport
 import Foundation
 import Synchronization
 import Testing
+import VarveTestSupport
 
 @testable import ObjectFixtures
 @testable import Varve
@@ -10,15 +11,15 @@ import Testing
 /// another one keeps.
 ///
 /// Each of these cases stalled until the writer timeout when a suspended writer needed one of those threads.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct LaneTests {
+@Suite(.serialized) struct LaneTests {
   private static func with(_ isInMemory: Bool, _ body: (Database) async throws -> Void) async throws {
     if isInMemory {
-      let database = try await Database.inMemory()
+      let database = try await Database.inMemory(options: .patient)
       try await body(database)
       try await database.close()
     } else {
       let directory = try TemporaryDirectory()
-      let database = try await Database.open(at: directory.path + "/db")
+      let database = try await Database.open(at: directory.path + "/db", options: .patient)
       try await body(database)
       try await database.close()
     }
@@ -35,7 +36,7 @@ import Testing
   }
 
   @Test(arguments: [true, false], Durability.allCases)
-  func `F1: tasks whose writes suspend and tasks whose writes block all write`(
+  func `tasks whose writes suspend and tasks whose writes block all write`(
     isInMemory: Bool, durability: Durability
   ) async throws {
     try await Self.with(isInMemory) { database in
@@ -63,7 +64,7 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `F1: a perform suspended between writes continues while all task threads wait for it`(
+  func `a perform suspended between writes continues while all task threads wait for it`(
     isInMemory: Bool
   ) async throws {
     try await Self.with(isInMemory) { database in
@@ -79,7 +80,7 @@ import Testing
           }
         }
       }
-      isHeld.pass()
+      await isHeld.passSuspended()
       try await withThrowingTaskGroup(of: Void.self) { group in
         for task in 0..<8 { group.addTask { try Self.writeHere(database, 100 + task) } }
         try await group.waitForAll()
@@ -98,8 +99,8 @@ import Testing
     func add() { number.add(1, ordering: .releasing) }
   }
 
-  @Test @MainActor func `D3: a write does not run on the actor that calls it`() async throws {
-    let database = try await Database.inMemory()
+  @Test @MainActor func `a write does not run on the actor that calls it`() async throws {
+    let database = try await Database.inMemory(options: .patient)
     let ticks = Ticks()
     let ticking = Task { @MainActor in
       while !ticks.isOver.load(ordering: .acquiring) {
@@ -129,9 +130,9 @@ import Testing
     try await database.close()
   }
 
-  @Test func `D4: a write does not wait for a thread that reads use`() async throws {
+  @Test func `a write does not wait for a thread that reads use`() async throws {
     let directory = try TemporaryDirectory()
-    let database = try await Database.open(at: directory.path + "/db")
+    let database = try await Database.open(at: directory.path + "/db", options: .patient)
     let gate = Gate()
     gate.shut()
     let readerCount = DatabaseExecutor.usualLimit + 8

@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of collections that are renamed while threads write to them and read them.
-@Suite(.timeLimit(.minutes(5))) struct RenamingThreadTests {
+struct RenamingThreadTests {
   private static let roundCount = TestScale.count(40)
 
   @Test func `renaming during writes loses no acknowledged row, and extensions know the collection of each row`() throws

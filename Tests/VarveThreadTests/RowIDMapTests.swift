@@ -197,7 +197,7 @@ struct RowIDMapTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `2.3: the map covers collections of extensions that use it, and removing all of another is one step`(
+  func `the map covers collections of extensions that use it, and removing all of another is one step`(
     location: StoreLocation
   ) throws {
     let open = try location.open()

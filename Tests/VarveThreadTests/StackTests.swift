@@ -44,7 +44,7 @@ struct StackTests {
   }
 
   @Test(arguments: [128, 256, 512, 8_192], [8, 100, 250, 400, 480, 511])
-  func `D14: a nested value is encoded and decoded, or refused, whatever stack the thread has`(
+  func `a nested value is encoded and decoded, or refused, whatever stack the thread has`(
     kibibytes: Int, levels: Int
   ) throws {
     let shapes = MemoryShapes()

@@ -175,7 +175,7 @@ struct IndexesCommandTests {
       let long = String(repeating: "x", count: 70_000)
       try database.write { tx in try persons.persist(Person(id: 7, title: long), in: tx) }
     }
-    try ObjectFixture.with(path, DatabaseDefinition { StrictPersonFormat.self }) { database in
+    _ = try ObjectFixture.with(path, DatabaseDefinition { StrictPersonFormat.self }) { database in
       #expect(throws: DatabaseError.self) { try Store<StrictPersonFormat>(in: database).warm() }
     }
     let rows = try Tool.objects(["indexes", path, "--json"])

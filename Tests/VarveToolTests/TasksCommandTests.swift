@@ -276,7 +276,7 @@ struct TasksCommandTests {
     }
   }
 
-  @Test func `6 tasks of a repaired database are found by their ids, and can be listed, woken and deleted`() throws {
+  @Test func `tasks of a repaired database are found by their ids, and can be listed, woken and deleted`() throws {
     let (path, count) = try makeDamaged()
     let broken = try Database.open(at: path) { TaskStorage.handle }
     #expect(throws: DatabaseError.self) {
@@ -294,7 +294,7 @@ struct TasksCommandTests {
   }
 
   @Test
-  func `6 the tool says what to do with tasks of a database whose blocks were given up, and a change corrects them`()
+  func `the tool says what to do with tasks of a database whose blocks were given up, and a change corrects them`()
     throws
   {
     let (path, count) = try makeDamaged()
@@ -309,7 +309,7 @@ struct TasksCommandTests {
     try open.close()
   }
 
-  @Test func `13 a missing database is an error that names its path, and no option of the engine`() throws {
+  @Test func `a missing database is an error that names its path, and no option of the engine`() throws {
     let path = directory.path + "/none"
     for command in [["tasks", "list", path], ["tasks", "pause", path, "in"], ["get", path, "key"]] {
       let result = try Tool.run(command)

@@ -41,7 +41,8 @@ struct ContainerBox {
   /// property in all versions of the standard library so far.
   static func make<Container, Core>(_ container: Container, _ owner: CellOwner<Core>) -> ContainerBox? {
     guard MemoryLayout<Container>.size == MemoryLayout<AnyObject>.size else { return nil }
-    return unsafe ContainerBox(box: unsafeBitCast(container, to: Unknown.self), cell: owner.cell)
+    let box = unsafe withUnsafeBytes(of: container) { unsafe $0.load(as: Unknown.self) }
+    return unsafe ContainerBox(box: box, cell: owner.cell)
   }
 
   /// Returns the container, set to another frame, or nil if the box is in use. It is not cast to its type, because the

@@ -1,4 +1,4 @@
-public import Varve
+internal import Varve
 
 /// The effect of one commit on the tasks that run next.
 public struct TaskDelta: Sendable {

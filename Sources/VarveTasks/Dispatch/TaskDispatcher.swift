@@ -1,6 +1,6 @@
 internal import FutexLocks
 internal import Synchronization
-public import Varve
+internal import Varve
 
 /// The tasks that run next, in memory: lines of queues, timers, and running attempts, as of the last acknowledged
 /// commit.

@@ -1,4 +1,4 @@
-public import Foundation
+internal import Foundation
 public import Varve
 
 /// Changes the tasks and rows of a database from a process that does not have it open for writing.

@@ -1,5 +1,5 @@
 internal import Synchronization
-public import Varve
+internal import Varve
 
 /// Changes of many tasks, made beside the program's transactions.
 ///

@@ -1,5 +1,5 @@
 internal import Synchronization
-public import Varve
+internal import Varve
 
 /// Finding and changing existing tasks.
 extension TaskStorageTransaction: TaskChanging {

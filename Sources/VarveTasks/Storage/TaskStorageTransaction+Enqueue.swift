@@ -1,4 +1,4 @@
-public import Varve
+internal import Varve
 
 /// Enqueueing tasks.
 extension TaskStorageTransaction {

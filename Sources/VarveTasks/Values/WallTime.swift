@@ -1,4 +1,4 @@
-public import Foundation
+internal import Foundation
 
 /// Conversions of a time of day to and from its form on disk: whole milliseconds since 1970.
 enum WallTime {

@@ -19,7 +19,7 @@ struct KeyRangeTests {
     #expect(KeyRange.successor(ofPrefix: [0]) == [1])
   }
 
-  @Test func `D18h: a range of parts contains keys that begin with those parts, not keys that begin with their bytes`()
+  @Test func `a range of parts contains keys that begin with those parts, not keys that begin with their bytes`()
     throws
   {
     func keys(_ range: StorageRange, _ keys: [Compound<String, Int>]) throws -> [String] {

@@ -213,7 +213,7 @@ struct SharedPageTests {
     let follower = try #require(try SharedPage.open(at: path, fileSystem))
     let rounds = 2_000
     let passed = Atomic<Int>(0)
-    let threads = WatchedThreads()
+    let threads = TestThreads()
     // With a timeout of an hour, only a wake-up can end the wait in time.
     let hour: UInt64 = 3_600_000_000_000
     threads.start("sleeper") {

@@ -148,7 +148,7 @@ struct RangeTombstoneTreeTests {
       var random = SeededRandom(seed: 5)
       return (0..<3_000).map { _ in NaiveTombstones.range(&random) }
     }()
-    let threads = WatchedThreads()
+    let threads = TestThreads()
     threads.start("writer") {
       for (offset, range) in ranges.enumerated() {
         range.0.withByteView { start in

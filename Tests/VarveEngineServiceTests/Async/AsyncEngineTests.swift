@@ -6,7 +6,6 @@ import Testing
 @testable import VarveEngine
 
 /// Tests of the engine's asynchronous calls.
-@Suite(.timeLimit(.minutes(2)))
 struct AsyncEngineTests {
   /// An engine whose syncs wait at a gate.
   private struct World {
@@ -46,7 +45,7 @@ struct AsyncEngineTests {
         Task { try await engine.async.put([UInt8(number)], [1], durability: .power) }
       }
       while engine.visibleSequence.value < UInt64(Limits.callThreadCountMaximum) { await Task.yield() }
-      gate.waitUntilHeld()
+      await gate.waitUntilHeld()
       return tasks
     }
   }
@@ -159,7 +158,7 @@ struct AsyncEngineTests {
       Task { try await engine.async.put(ObservedEngine.key(number), [1], durability: .power) }
     }
     while engine.visibleSequence.value < UInt64(Limits.callThreadCountMaximum) { await Task.yield() }
-    world.gate.waitUntilHeld()
+    await world.gate.waitUntilHeld()
     let sum = await withTaskGroup(of: Int.self) { group in
       for number in 0..<100 {
         group.addTask {

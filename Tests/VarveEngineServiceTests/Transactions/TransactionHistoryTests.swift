@@ -27,7 +27,7 @@ struct TransactionHistoryTests {
   }
 
   private static func run(_ body: @escaping @Sendable (_ thread: Int, _ random: inout SeededRandom) throws -> Void) {
-    let threads = WatchedThreads()
+    let threads = TestThreads()
     for thread in 0..<threadCount {
       threads.start("thread \(thread)") {
         var random = SeededRandom(seed: UInt64(thread + 1))

@@ -217,7 +217,7 @@ struct TransactionTests {
   @Test func `of eight transactions in one group that read and write one key, one commits`() throws {
     let engine = try Self.makeEngine()
     for round in 0..<20 {
-      let threads = WatchedThreads()
+      let threads = TestThreads()
       let outcomes = Outcomes()
       engine.core.pipeline.lead { lead in
         for index in 0..<8 {

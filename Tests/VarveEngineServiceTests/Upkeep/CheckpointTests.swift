@@ -236,7 +236,7 @@ struct CheckpointTests {
     options.logSegmentSize = 64 << 10
     let engine = try Engine.open(at: "/db", options: options, environment: environment)
     let other = try engine.createFamily("other")
-    let threads = WatchedThreads()
+    let threads = TestThreads()
     let stop = Atomic<Bool>(false)
     let written = (0..<3).map { _ in Counter() }
     for writer in 0..<3 {
@@ -254,12 +254,11 @@ struct CheckpointTests {
       }
     }
     for round in 0..<12 * TestScale.value {
-      var patience = 200_000_000
-      while patience > 0, written.contains(where: { $0.value.load(ordering: .relaxed) < 50 * (round + 1) }) {
-        patience -= 1
+      while threads.problems.isEmpty,
+        written.contains(where: { $0.value.load(ordering: .relaxed) < 50 * (round + 1) })
+      {
         sched_yield()
       }
-      #expect(patience > 0, "the writers have stopped")
       let before = written.map { $0.value.load(ordering: .sequentiallyConsistent) }
       try engine.checkpoint(to: "/checkpoint\(round)")
       let copy = try Engine.open(at: "/checkpoint\(round)", options: options, environment: environment)

@@ -189,12 +189,12 @@ struct DeadRunModelTests {
       }
     }
     for writer in writers { writer.join() }
+    // The writers may have left the readers no time.
+    while engine.statistics.work.coveredRunCount == 0 { CurrentProcess.yieldThread() }
     isDone.withLock { $0 = true }
     for reader in readers { reader.join() }
     #expect(lost.withLock { $0 }.isEmpty)
-    let covered = engine.statistics.work.coveredRunCount
-    print("dead runs under writers: \(covered) covered")
-    #expect(covered > 0, "or nothing was tested")
+    print("dead runs under writers: \(engine.statistics.work.coveredRunCount) covered")
     #expect(try engine.content()["default"]?.count == 4 * 20)
     try engine.close()
   }

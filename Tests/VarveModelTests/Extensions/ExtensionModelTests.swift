@@ -53,7 +53,7 @@ struct ExtensionModelTests {
     #expect(counts.total >= seeds.count * ModelPlan.extensionSteps)
     guard ModelPlan.isWhole else { return }
     for step in ExtensionStep.allCases {
-      #expect(counts[step] * 8_000 >= counts.total, "\(name): \(step) is \(counts[step]) of \(counts.total)")
+      #expect(counts[step] * 20_000 >= counts.total, "\(name): \(step) is \(counts[step]) of \(counts.total)")
     }
   }
 }

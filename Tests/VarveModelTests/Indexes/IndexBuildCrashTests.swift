@@ -76,7 +76,7 @@ struct IndexBuildCrashTests {
       } catch { Issue.record(error) }
     }
     try volumes.warm()
-    try database.core.write(WriteTerms(durability: .power)) { tx in try volumes.persist(volume(0, 4), in: tx) }
+    _ = try database.core.write(WriteTerms(durability: .power)) { tx in try volumes.persist(volume(0, 4), in: tx) }
     isReady()
     if way == .again {
       for _ in 0..<2 {

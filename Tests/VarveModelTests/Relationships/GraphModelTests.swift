@@ -28,7 +28,7 @@ struct GraphModelTests {
     let listed = GraphStep.allCases.map { "\($0) \(counts[$0])" }.joined(separator: ", ")
     print("relationships, \(kind): \(removals) rows removed by rules, \(notified) notified; \(listed)")
     guard ModelPlan.isWhole, TestScale.seed == nil else { return }
-    for step in GraphStep.allCases { #expect(counts[step] * 2_000 >= counts.total, "\(step)") }
+    for step in GraphStep.allCases { #expect(counts[step] * 4_000 >= counts.total, "\(step)") }
     #expect(removals * 20 >= counts.total && notified * 40 >= counts.total)
   }
 }

@@ -136,7 +136,7 @@ struct FileTests {
     try graph.database.close()
   }
 
-  @Test func `55 a file is stored by root name and relative path, and removed from the root's current directory`()
+  @Test func `a file is stored by root name and relative path, and removed from the root's current directory`()
     throws
   {
     let site = try Site()
@@ -157,7 +157,7 @@ struct FileTests {
     try again.database.close()
   }
 
-  @Test func `56 an edge to a missing file is stored, and removing it records no file to remove`() throws {
+  @Test func `an edge to a missing file is stored, and removing it records no file to remove`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try Self.write(graph, "set a1 flag>files:missing.png=8")
@@ -167,7 +167,7 @@ struct FileTests {
     try graph.database.close()
   }
 
-  @Test func `57 a file to which a later commit adds an edge again is kept`() throws {
+  @Test func `a file to which a later commit adds an edge again is kept`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -226,7 +226,7 @@ struct FileTests {
     try graph.database.close()
   }
 
-  @Test func `54 a file whose root was missing when its last edge was removed is kept and reported at the next open`()
+  @Test func `a file whose root was missing when its last edge was removed is kept and reported at the next open`()
     throws
   {
     let site = try Site()
@@ -254,7 +254,7 @@ struct FileTests {
 
   /// A crash is simulated after each step: the result of the next open must be the same.
   @Test(arguments: FileRemoval.Step.allCases)
-  func `54 a removal of a file that a crash interrupts is completed at the next open`(
+  func `a removal of a file that a crash interrupts is completed at the next open`(
     step: FileRemoval.Step
   ) throws {
     struct Crash: Error {}
@@ -320,7 +320,7 @@ struct FileTests {
     #expect(!site.exists("flag.png") && !site.exists(".varve-trash"))
   }
 
-  @Test func `58 an edge to a file refuses every rule except those that delete the file`() throws {
+  @Test func `an edge to a file refuses every rule except those that delete the file`() throws {
     for rule: DeleteRules in [
       .notifyIfSourceDeleted, .notifyIfDestinationDeleted, .deleteSourceIfDestinationDeleted,
       .deleteSourceIfAllDestinationsDeleted,

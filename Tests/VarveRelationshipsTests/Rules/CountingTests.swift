@@ -7,7 +7,7 @@ import Varve
 
 /// Tests of ends that are removed with their last edge.
 struct CountingTests {
-  @Test func `31 edges of every name and rule keep a destination, and with .sameName only those of the same name`()
+  @Test func `edges of every name and rule keep a destination, and with .sameName only those of the same name`()
     throws
   {
     func text(_ after: String) -> String {
@@ -33,7 +33,7 @@ struct CountingTests {
   }
 
   @Test(arguments: [["a1", "a2", "a3"], ["a3", "a2", "a1"], ["a2", "a3", "a1"]])
-  func `32 sources removed in one transaction do not keep their destination, whatever their rules and order`(
+  func `sources removed in one transaction do not keep their destination, whatever their rules and order`(
     order: [String]
   ) throws {
     let text = """
@@ -55,7 +55,7 @@ struct CountingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `33 a source that a later wave of rules removes does not keep the destination`() throws {
+  @Test func `a source that a later wave of rules removes does not keep the destination`() throws {
     // The row a1 loses d1 at once; a2, which has no rule, is removed three waves later.
     let text = """
       write
@@ -78,7 +78,7 @@ struct CountingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `34 a dropped edge and a removed source in one transaction together release the destination`() throws {
+  @Test func `a dropped edge and a removed source in one transaction together release the destination`() throws {
     let text = """
       write
       set a1 x>d1=32
@@ -98,7 +98,7 @@ struct CountingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `35 the rules for the two directions of an edge are applied independently`() throws {
+  @Test func `the rules for the two directions of an edge are applied independently`() throws {
     let text = """
       write
       set a1 x>b1=16+32
@@ -130,7 +130,7 @@ struct CountingTests {
       (DeleteRules.deleteSourceIfDestinationDeleted, DeleteRules.deleteSourceIfAllDestinationsDeleted, "source"),
       (.deleteDestinationIfSourceDeleted, .deleteDestinationIfAllSourcesDeleted, "destination"),
     ])
-  func `36 two conflicting rules that delete the same end are refused, and the error names that end`(
+  func `two conflicting rules that delete the same end are refused, and the error names that end`(
     one: DeleteRules, other: DeleteRules, end: String
   ) throws {
     let destination = EdgeEnd.row(try RowKey("b1", in: "b"))
@@ -154,7 +154,7 @@ struct CountingTests {
     #expect(possible == 36)
   }
 
-  @Test func `37 removing one source of a hub reads as many entries however many sources the hub has`() throws {
+  @Test func `removing one source of a hub reads as many entries however many sources the hub has`() throws {
     /// Returns the number of entries that are read when a leaf of a hub with `count` leaves is removed.
     func looks(_ count: Int) throws -> Int {
       let graph = try GraphCase()

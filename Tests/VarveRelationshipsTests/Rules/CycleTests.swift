@@ -7,7 +7,7 @@ import Varve
 
 /// Tests of rows that only keep each other.
 struct CycleTests {
-  @Test func `30 rows that own each other are kept by counting edges, and removed if cycles are collected`() throws {
+  @Test func `rows that own each other are kept by counting edges, and removed if cycles are collected`() throws {
     let text = """
       write
       set c1 owns>a1=32
@@ -49,7 +49,7 @@ struct CycleTests {
     #expect(try GraphCase.run(kept, Relationships(collectsCycles: true)) == TextCase.normalized(kept))
   }
 
-  @Test func `30 collecting a cycle leaves a row that has another owner as well, whatever the order of the keys`()
+  @Test func `collecting a cycle leaves a row that has another owner as well, whatever the order of the keys`()
     throws
   {
     for shared in ["a0", "d9"] {
@@ -93,7 +93,7 @@ struct CycleTests {
     #expect(try GraphCase.run(text, Relationships(collectsCycles: true)) == TextCase.normalized(text))
   }
 
-  @Test func `30 collectCycles removes the rows of existing cycles and returns their number`() throws {
+  @Test func `collectCycles removes the rows of existing cycles and returns their number`() throws {
     let graph = try GraphCase()
     let text = """
       write

@@ -7,7 +7,7 @@ import Varve
 
 /// Tests of edges that rows declare, and of edges without a destination.
 struct DeclaredEdgeTests {
-  @Test func `15 setting a row replaces its declared edges, and changes of metadata and touches leave them`() throws {
+  @Test func `setting a row replaces its declared edges, and changes of metadata and touches leave them`() throws {
     let graph = try GraphCase()
     try graph.database.write { tx in
       try tx.set(Thing(links: [Thing.Link("x>b1")]), key: "a1", in: "a")
@@ -25,7 +25,7 @@ struct DeclaredEdgeTests {
     #expect(try graph.database.read { tx in try tx.metadata(String.self, key: "a1", in: "a") } == "new")
   }
 
-  @Test func `16 an edge that its row no longer declares applies the rules for a deleted source`() throws {
+  @Test func `an edge that its row no longer declares applies the rules for a deleted source`() throws {
     let text = """
       write
       set a1 owns>b1=8 tells>b2=1
@@ -45,7 +45,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `17 other rules update an existing edge, and another name is a new edge that keeps its destination`()
+  @Test func `other rules update an existing edge, and another name is a new edge that keeps its destination`()
     throws
   {
     let text = """
@@ -72,7 +72,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `18 of two edges between the same rows, the one that remains keeps the destination`() throws {
+  @Test func `of two edges between the same rows, the one that remains keeps the destination`() throws {
     let text = """
       write
       set a1 x>d1=32 y>d1=32
@@ -95,7 +95,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `19 an edge that a row declares twice is stored once, with the rules of the last declaration`() throws {
+  @Test func `an edge that a row declares twice is stored once, with the rules of the last declaration`() throws {
     let text = """
       write
       set a1 x>b1 x>b1=8
@@ -111,7 +111,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `20 setting a row with a type that declares no edges drops its edges and applies their rules`() throws {
+  @Test func `setting a row with a type that declares no edges drops its edges and applies their rules`() throws {
     struct Plain: Codable, Sendable { var text = "" }
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
@@ -133,7 +133,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `22 a rebuild deletes no row, keeps added edges, and lists dangling edges`() throws {
+  @Test func `a rebuild deletes no row, keeps added edges, and lists dangling edges`() throws {
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
     let first = try Database.open(at: path.path + "/db", definition: GraphCase.definition(graph))
@@ -169,7 +169,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `22 a build restores a lost entry of an added edge from the entry at its other end`() throws {
+  @Test func `a build restores a lost entry of an added edge from the entry at its other end`() throws {
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
     let first = try Database.open(at: path.path + "/db", definition: GraphCase.definition(graph))
@@ -217,7 +217,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `22 added edges survive a rebuild and the renaming of their collection`() throws {
+  @Test func `added edges survive a rebuild and the renaming of their collection`() throws {
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
     func open(feed: Bool, with graph: ExtensionHandle<Relationships>?) throws -> Database {
@@ -295,7 +295,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `23 the source of a declared edge is the row that declares it, whatever the edge says`() throws {
+  @Test func `the source of a declared edge is the row that declares it, whatever the edge says`() throws {
     struct Liar: Codable, Sendable, RelationshipNode {
       func relationshipEdges() throws -> [RelationshipEdge] {
         var edge = try RelationshipEdge("x", to: .row(RowKey("b1", in: "b")))
@@ -319,7 +319,7 @@ struct DeclaredEdgeTests {
     #expect(edges.map(\.isManual) == [false])
   }
 
-  @Test func `24 a row may be set before the destinations of its edges, even in an earlier transaction`() throws {
+  @Test func `a row may be set before the destinations of its edges, even in an earlier transaction`() throws {
     let text = """
       write
       set a1 x>b1 y>c1
@@ -338,7 +338,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `25 removing a dangling edge applies no rule to a destination that the same transaction inserts`() throws {
+  @Test func `removing a dangling edge applies no rule to a destination that the same transaction inserts`() throws {
     for lines in ["remove a1\nset b1", "set b1\nremove a1", "set a1\nset b1", "set b1\nset a1"] {
       for rule in [8, 32, 1] {
         let graph = try GraphCase()
@@ -359,7 +359,7 @@ struct DeclaredEdgeTests {
     }
   }
 
-  @Test func `25 a dangling edge removed by a rule does not keep a destination that the same transaction inserts`()
+  @Test func `a dangling edge removed by a rule does not keep a destination that the same transaction inserts`()
     throws
   {
     for rule in ["", "=8", "=32"] {
@@ -382,7 +382,7 @@ struct DeclaredEdgeTests {
     }
   }
 
-  @Test func `25 a dangling edge is kept, refused, or deletes its source, as it declares`() throws {
+  @Test func `a dangling edge is kept, refused, or deletes its source, as it declares`() throws {
     let text = """
       write
       set a1 x>b1=4
@@ -419,7 +419,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `26 both ends of an added edge must exist when rules are applied`() throws {
+  @Test func `both ends of an added edge must exist when rules are applied`() throws {
     let text = """
       write
       set a1
@@ -449,7 +449,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `27 an added edge between missing rows is refused, unless the transaction removes it again`() throws {
+  @Test func `an added edge between missing rows is refused, unless the transaction removes it again`() throws {
     let text = """
       write
       add a1 x>b1
@@ -465,7 +465,7 @@ struct DeclaredEdgeTests {
     #expect(found.replacing("\"a1\"", with: "\"b1\"") == TextCase.normalized(text))
   }
 
-  @Test func `28 a dangling edge does not affect the other edges of its row`() throws {
+  @Test func `a dangling edge does not affect the other edges of its row`() throws {
     let text = """
       write
       set a1 x>b1=8 x>b2=8 x>b3=8
@@ -483,7 +483,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `29 an edge from a row to itself does not keep the row, and applies no rule`() throws {
+  @Test func `an edge from a row to itself does not keep the row, and applies no rule`() throws {
     let text = """
       write
       set a1 self>a1=8+2 owner>a2=8

@@ -7,7 +7,7 @@ import Varve
 
 /// Tests of ends that are notified.
 struct NotificationTests {
-  @Test func `38 the remaining end is notified with the edge and the reason, and the object it returns is written`()
+  @Test func `the remaining end is notified with the edge and the reason, and the object it returns is written`()
     throws
   {
     let text = """
@@ -32,7 +32,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `38 an end whose notification returns nil is not written`() throws {
+  @Test func `an end whose notification returns nil is not written`() throws {
     let graph = try GraphCase()
     let text = """
       write
@@ -57,8 +57,7 @@ struct NotificationTests {
     #expect(last.changedCollections == ["b"])
   }
 
-  @Test func `39 an end that one edge both notifies and deletes is deleted, whatever its notification returns`() throws
-  {
+  @Test func `an end that one edge both notifies and deletes is deleted, whatever its notification returns`() throws {
     let text = """
       write
       set a1 x>b1=1+8
@@ -74,7 +73,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `40 the edges of an object that a notification returns replace the row's edges, and rules apply`() throws {
+  @Test func `the edges of an object that a notification returns replace the row's edges, and rules apply`() throws {
     // The end drops its edge to the removed row, and no edge that it still needs.
     let text = """
       write
@@ -102,7 +101,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `41 an end is notified of each removed edge, even if others keep it or a row only stops declaring one`()
+  @Test func `an end is notified of each removed edge, even if others keep it or a row only stops declaring one`()
     throws
   {
     let text = """
@@ -128,7 +127,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `42 the object that a notification returns is written to the notified row, which keeps its metadata`()
+  @Test func `the object that a notification returns is written to the notified row, which keeps its metadata`()
     throws
   {
     let graph = try GraphCase()
@@ -141,7 +140,7 @@ struct NotificationTests {
     #expect(try graph.database.read { tx in try tx.metadata(String.self, key: "b1", in: "b") } == "of the destination")
   }
 
-  @Test func `42 a notification that returns an object with another key is refused, and nothing is committed`() throws {
+  @Test func `a notification that returns an object with another key is refused, and nothing is committed`() throws {
     struct Restless: Persistable, RelationshipNode {
       static let collection = "a"
       var id: String
@@ -166,7 +165,7 @@ struct NotificationTests {
     #expect(try database.read { tx in try tx.contains(Thing.row("b1")) })
   }
 
-  @Test func `43 instances of classes are notified like values`() throws {
+  @Test func `instances of classes are notified like values`() throws {
     final class Counter: Codable, Sendable, RelationshipNode {
       let lost: Int
       init(lost: Int) { self.lost = lost }
@@ -190,7 +189,7 @@ struct NotificationTests {
     #expect(try database.read { tx in try tx.object(Counter.self, key: "b1", in: "b")?.lost } == 2)
   }
 
-  @Test func `44 removing only an edge applies no rule, unless it is removed as if one of its ends were deleted`()
+  @Test func `removing only an edge applies no rule, unless it is removed as if one of its ends were deleted`()
     throws
   {
     let text = """
@@ -235,7 +234,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `45 for several removed edges, each notification of a row gets the result of the one before`() throws {
+  @Test func `for several removed edges, each notification of a row gets the result of the one before`() throws {
     let graph = try GraphCase()
     let text = """
       write
@@ -256,8 +255,7 @@ struct NotificationTests {
     #expect(TextCase.run(text) { graph.lines(of: $0) } == TextCase.normalized(text))
   }
 
-  @Test func `46 an end that mutates itself and returns nil changes neither the stored row nor cached objects`() throws
-  {
+  @Test func `an end that mutates itself and returns nil changes neither the stored row nor cached objects`() throws {
     final class Shared: Codable, RelationshipNode, @unchecked Sendable {
       // Unchecked: one thread uses it.
       var name: String

@@ -8,7 +8,7 @@ import Varve
 
 /// Tests of the identity of edges, and of when rules are applied.
 struct TimingTests {
-  @Test func `1 rules are applied at commit or by flush, and edges of removed rows are hidden at once`() throws {
+  @Test func `rules are applied at commit or by flush, and edges of removed rows are hidden at once`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -29,7 +29,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `2 the outcome is the same in whatever order rows and edges are changed`() throws {
+  @Test func `the outcome is the same in whatever order rows and edges are changed`() throws {
     for order in [["remove a1", "remove a2"], ["remove a2", "remove a1"]] {
       let text = """
         write
@@ -50,7 +50,7 @@ struct TimingTests {
     }
   }
 
-  @Test func `3 the rules of a cycle of rows remove each row once, and terminate`() throws {
+  @Test func `the rules of a cycle of rows remove each row once, and terminate`() throws {
     let text = """
       write
       set a1 next>a2=8
@@ -68,8 +68,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `3 a chain of 10,000 rows is removed without recursion and without exceeding the limit on rounds`() throws
-  {
+  @Test func `a chain of 10,000 rows is removed without recursion and without exceeding the limit on rounds`() throws {
     let graph = Relationships().named("graph")
     let database = try Database.inMemory(definition: GraphCase.definition(graph))
     let count = 10_000
@@ -85,7 +84,7 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `4 new edges count before removed ones: a row that moves from one owner to another is kept`() throws {
+  @Test func `new edges count before removed ones: a row that moves from one owner to another is kept`() throws {
     let text = """
       write
       set a1 owns>b1=32
@@ -106,7 +105,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `5 removing a row removes its edges, and edges to it that other rows declare dangle`() throws {
+  @Test func `removing a row removes its edges, and edges to it that other rows declare dangle`() throws {
     let text = """
       write
       set a1 x>b1
@@ -135,7 +134,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `6 a row inserted in the transaction that removes another row keeps its own edges`() throws {
+  @Test func `a row inserted in the transaction that removes another row keeps its own edges`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -155,8 +154,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `7 a row removed and set again in one transaction is an update: rules apply to the dropped edges`() throws
-  {
+  @Test func `a row removed and set again in one transaction is an update: rules apply to the dropped edges`() throws {
     let text = """
       write
       set a1 owns>b1=8 owns>b2=8
@@ -177,7 +175,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `7 an owned row is removed with its owner, even if it is set after the removal of the owner`() throws {
+  @Test func `an owned row is removed with its owner, even if it is set after the removal of the owner`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -194,7 +192,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `8 a row inserted and removed in one transaction counts as removed: its edges apply their rules`() throws {
+  @Test func `a row inserted and removed in one transaction counts as removed: its edges apply their rules`() throws {
     let text = """
       write
       set b1
@@ -209,7 +207,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `9 edges added and removed in one transaction apply no rule, unless a flush comes in between`() throws {
+  @Test func `edges added and removed in one transaction apply no rule, unless a flush comes in between`() throws {
     let text = """
       write
       set b1
@@ -244,7 +242,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `10 an edge removed and added again in one transaction counts as updated, and applies no rule`() throws {
+  @Test func `an edge removed and added again in one transaction counts as updated, and applies no rule`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -266,7 +264,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `11 if both ends are deleted, neither is notified and nothing else is deleted`() throws {
+  @Test func `if both ends are deleted, neither is notified and nothing else is deleted`() throws {
     let text = """
       write
       set a1 x>b1=1+2
@@ -286,7 +284,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `12 removing an owned row does not remove its owner`() throws {
+  @Test func `removing an owned row does not remove its owner`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -315,7 +313,7 @@ struct TimingTests {
     }
     let graph = Relationships().named("graph")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       hearing("immediate", .immediate).named("immediate")
       hearing("late", .afterCurrent).named("late")
     }
@@ -350,7 +348,7 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `13 rules are also applied to the changes that hooks make while rules are applied`() throws {
+  @Test func `rules are also applied to the changes that hooks make while rules are applied`() throws {
     /// An extension that sets a row for each that is removed from collection "b".
     struct Leaving: DatabaseExtension {
       static let kind = "test.leaving"
@@ -379,7 +377,7 @@ struct TimingTests {
     }
     let graph = Relationships().named("graph")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       Leaving().named("leaving")
     }
     let graphCase = GraphCase(database, graph)
@@ -403,7 +401,7 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `13 a row that a hook sets again after a rule has removed it is kept`() throws {
+  @Test func `a row that a hook sets again after a rule has removed it is kept`() throws {
     /// An extension that sets each row of collection "b" again after it was removed.
     struct Stubborn: DatabaseExtension {
       static let kind = "test.stubborn"
@@ -429,7 +427,7 @@ struct TimingTests {
     }
     let graph = Relationships().named("graph")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       Stubborn().named("stubborn")
     }
     let graphCase = GraphCase(database, graph)
@@ -450,7 +448,7 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `13 setting a row again after a rule has removed it leaves no stale entries of its edges`() throws {
+  @Test func `setting a row again after a rule has removed it leaves no stale entries of its edges`() throws {
     let graph = try GraphCase()
     let text = """
       write
@@ -490,7 +488,7 @@ struct TimingTests {
     #expect(try graph.database.read { tx in try tx[graph.graph].families.declared.to.count() } == 0)
   }
 
-  @Test func `13 an edge of a row that a hook sets again unchanged is found from both ends`() throws {
+  @Test func `an edge of a row that a hook sets again unchanged is found from both ends`() throws {
     let graph = Relationships().named("graph")
     var hooks = Hooks()
     hooks.didRemove = { tx, change in
@@ -499,7 +497,7 @@ struct TimingTests {
     }
     let again = hooks.named("again")
     let database = try Database.inMemory {
-      try GraphCase.definition(graph)
+      GraphCase.definition(graph)
       again
     }
     let graphCase = GraphCase(database, graph)
@@ -528,7 +526,7 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `14 a flush without changes has no effect, and undoing a savepoint undoes the effects of its rules`()
+  @Test func `a flush without changes has no effect, and undoing a savepoint undoes the effects of its rules`()
     throws
   {
     let text = """

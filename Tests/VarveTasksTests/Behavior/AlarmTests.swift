@@ -10,7 +10,7 @@ import VarveTestSupport
 @testable import VarveTesting
 
 /// Tests of the alarm of a scheduler, and of the timers of lines and schedules, of which there is one for each.
-@Suite(.timeLimit(.minutes(10))) struct AlarmTests {
+struct AlarmTests {
   private static func timerCount(_ fixture: TaskFixture) -> Int {
     fixture.scheduler.dispatcher.state.withLock { $0.timers.count }
   }

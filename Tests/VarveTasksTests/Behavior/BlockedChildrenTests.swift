@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of what is read when a task fails on which very many others depend, by different rules.
-@Suite(.timeLimit(.minutes(10))) struct BlockedChildrenTests {
+struct BlockedChildrenTests {
   private struct Setup {
     let backend: CountingBackend
     let fixture: TaskFixture
@@ -62,7 +62,8 @@ import VarveTesting
     return read
   }
 
-  @Test func `7 children that stay blocked are passed once, in however many commits the others are cancelled`()
+  @Test
+  func `transition 7: children that stay blocked are passed once, in however many commits the others are cancelled`()
     async throws
   {
     let count = 8 * TaskWork.batchMaximum
@@ -94,7 +95,9 @@ import VarveTesting
     return read
   }
 
-  @Test func `7 the cost of each cancelled child does not grow with their number while another one stays blocked`()
+  @Test
+  func
+    `transition 7: the cost of each cancelled child does not grow with their number while another one stays blocked`()
     async throws
   {
     let few = try await Self.cancelReads(512)

@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of transactions that change all tasks of a queue while a scheduler runs them.
-@Suite(.timeLimit(.minutes(10))) struct BusySelectionTests {
+struct BusySelectionTests {
   /// The number of tasks that wait after those that run, and that run until they are cancelled.
   private static let waitingCount = 600
 
@@ -68,7 +68,8 @@ import VarveTesting
     try texts.map { text in try fixture.state(#require(ids[text])) }
   }
 
-  @Test func `17 and 18 a transaction cancels a queue at once, although tasks of it end and begin after its beginning`()
+  @Test
+  func `transition 17 and 18: a transaction cancels a queue at once, although tasks of it end and begin meanwhile`()
     async throws
   {
     let mayEnd = AsyncFlag()
@@ -86,7 +87,8 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `22 a transaction wakes the tasks of a queue at once, although tasks of it end after its beginning`()
+  @Test
+  func `transition 22: a transaction wakes the tasks of a queue at once, although tasks of it end after its beginning`()
     async throws
   {
     let mayEnd = AsyncFlag()

@@ -12,7 +12,7 @@ import VarveTesting
 /// Tests of a close of the database while tasks run, by a program that does not stop the scheduler before it.
 ///
 /// No process has died then, so the attempts do not count. A process that dies at any other time has crashed.
-@Suite(.timeLimit(.minutes(10))) struct CloseWithoutStopTests {
+struct CloseWithoutStopTests {
   private static let closedStart: UInt8 = 0x45
   private static let pointLimit = TestScale.count(16)
 
@@ -29,8 +29,7 @@ import VarveTesting
       return .done
     }
     try await fixture.scheduler.start()
-    let isBegun = await fixture.reaches { fixture.lines.count == 1 }
-    try #require(isBegun)
+    await fixture.poll { fixture.lines.count == 1 }
   }
 
   /// Returns the attempts that begin until no task is due: the text of each task, the number of its attempt, and the
@@ -51,7 +50,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `19 a task that runs at each close of the database has not crashed, and its attempts do not count`(
+  func `transition 19: a task that runs at each close of the database has not crashed, and its attempts do not count`(
     isSuspended: Bool
   ) async throws {
     let disk = CrashFileSystem(seed: 31)
@@ -75,7 +74,7 @@ import VarveTesting
     try await stopped.close()
   }
 
-  @Test func `20 a process that dies after a close that failed has crashed`() async throws {
+  @Test func `transition 20: a process that dies after a close that failed has crashed`() async throws {
     let disk = CrashFileSystem(seed: 32)
     let (fixture, mayEnd) = (try Self.fixture(disk), AsyncFlag())
     defer { mayEnd.set() }
@@ -103,7 +102,7 @@ import VarveTesting
     try await next.close()
   }
 
-  @Test func `20 a process that dies after the start that follows a close has crashed`() async throws {
+  @Test func `transition 20: a process that dies after the start that follows a close has crashed`() async throws {
     let disk = CrashFileSystem(seed: 33)
     let mayEnd = AsyncFlag()
     defer { mayEnd.set() }
@@ -122,7 +121,9 @@ import VarveTesting
     try await next.close()
   }
 
-  @Test func `20 a claim that is not of the start whose tasks ran at the close counts as a crash`() async throws {
+  @Test func `transition 20: a claim that is not of the start whose tasks ran at the close counts as a crash`()
+    async throws
+  {
     let disk = CrashFileSystem(seed: 34)
     let fixture = try Self.fixture(disk)
     let id = try fixture.write { tx in try tx.enqueue(Other()).id }
@@ -137,7 +138,8 @@ import VarveTesting
     try await next.close()
   }
 
-  @Test func `20 a process that dies during a close has crashed or not, and has not if it dies after the close`()
+  @Test
+  func `transition 20: a process that dies during a close has crashed or not, and has not if it dies after the close`()
     async throws
   {
     let disk = CrashFileSystem(seed: 35)

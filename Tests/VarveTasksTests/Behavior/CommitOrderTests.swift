@@ -12,7 +12,7 @@ import VarveTesting
 /// tasks is that of the stamps, which tasks receive at their commits.
 ///
 ///     VARVE_TEST_SCALE=20 ./tools/test --filter CommitOrderTests
-@Suite(.timeLimit(.minutes(10))) struct CommitOrderTests {
+struct CommitOrderTests {
   /// Returns the stamps of some tasks that wait in line.
   private static func stamps(_ ids: [TaskID], _ fixture: TaskFixture) throws -> [UInt64] {
     try fixture.read { tx in
@@ -21,7 +21,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `2.6 a task that was enqueued first still runs if it is committed after a later one has run`(
+  func `a task that was enqueued first still runs if it is committed after a later one has run`(
     isSerial: Bool
   ) async throws {
     let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
@@ -73,7 +73,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true], [false, true])
-  func `2.6 the tasks of interleaved transactions run in the order of their stamps, and each runs once`(
+  func `the tasks of interleaved transactions run in the order of their stamps, and each runs once`(
     isSerial: Bool, isStartedLater: Bool
   ) async throws {
     let order = [4, 1, 5, 0, 3, 2]
@@ -97,7 +97,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `2.6 tasks that commit while another one runs come after it, in the order of their stamps`(
+  func `tasks that commit while another one runs come after it, in the order of their stamps`(
     isSerial: Bool
   ) async throws {
     let order = [2, 0, 1]
@@ -121,7 +121,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `2.6 tasks of many concurrent writers run in the order of their stamps while the writers continue`(
+  func `tasks of many concurrent writers run in the order of their stamps while the writers continue`(
     isSerial: Bool
   ) async throws {
     for seed in 0..<UInt64(TestScale.count(3)) {

@@ -8,11 +8,10 @@ import VarveTesting
 
 @_spi(Testing) @testable import VarveTasks
 
-/// Tests of the death of the process, or a loss of power, at single points in the life of a task. The letters are those
-/// of the crash points of the specification.
+/// Tests of the death of the process, or a loss of power, at single points in the life of a task.
 ///
 /// Where a commit may be cut off, each operation of the disk during the commit is such a point, or a sample of them.
-@Suite(.timeLimit(.minutes(10))) struct CrashPointTests {
+struct CrashPointTests {
   private static let pointLimit = TestScale.count(16)
 
   private static func open(_ backend: any StorageBackend) throws -> Database {

@@ -8,7 +8,7 @@ import VarveTesting
 
 /// Tests of what the loop of an earlier start still does when the next start runs tasks: a stop that has waited in vain
 /// leaves a loop that reads from a slow disk.
-@Suite(.timeLimit(.minutes(10))) struct EarlierStartTests {
+struct EarlierStartTests {
   private let fixture: TaskFixture
   private var dispatcher: TaskDispatcher { fixture.scheduler.dispatcher }
 

@@ -10,7 +10,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of a close of the database that begins while a scheduler runs tasks, and waits for work outside transactions.
-@Suite(.timeLimit(.minutes(10))) struct FailedCloseTests {
+struct FailedCloseTests {
   private static func open(_ environment: EngineEnvironment) async throws -> Database {
     try await Database.open(
       try EngineBackend(Engine.open(at: "/db", environment: environment)), path: "/db",

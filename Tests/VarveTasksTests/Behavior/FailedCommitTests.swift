@@ -6,7 +6,6 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of the scheduler's work after one of its commits has failed: nothing that belongs to the commit is left out.
-@Suite(.timeLimit(.minutes(10)))
 struct FailedCommitTests {
   private static func fixture(
     _ rules: [QueueSelector: QueueRules] = [:], kept: Set<TaskEvent.Kind>? = nil
@@ -23,7 +22,9 @@ struct FailedCommitTests {
     }
   }
 
-  @Test func `16 a handler is cancelled at its time limit also if the commit that ends its attempt failed at first`()
+  @Test
+  func
+    `transition 16: a handler is cancelled at its time limit also if the commit that ends its attempt failed at first`()
     async throws
   {
     let (fixture, backend) = try Self.fixture([.all: QueueRules(order: .serial())])

@@ -10,7 +10,7 @@ import VarveTesting
 
 /// Tests of a database with tasks that is opened while another process, or another part of this one, writes it and runs
 /// the tasks.
-@Suite(.timeLimit(.minutes(10))) struct FollowerTests {
+struct FollowerTests {
   private let directory: TemporaryDirectory
 
   init() throws { directory = try TemporaryDirectory() }

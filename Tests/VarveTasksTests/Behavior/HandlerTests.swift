@@ -9,10 +9,11 @@ import VarveTesting
 
 /// Tests of what handlers decide and report, of handlers that are registered late, and of those that run while the
 /// scheduler stops.
-@Suite(.timeLimit(.minutes(10))) struct HandlerTests {
+struct HandlerTests {
   private enum Failure: Error { case soon, parked, hopeless, other }
 
-  @Test func `11, 13 and 15 onError decides by the error whether a task runs again, is parked or is dead`() async throws
+  @Test func `transition 11, 13 and 15: onError decides by the error whether a task runs again, is parked or is dead`()
+    async throws
   {
     let fixture = try TaskFixture()
     let failures: [String: Failure] = ["soon": .soon, "parked": .parked, "hopeless": .hopeless, "last": .soon]
@@ -187,7 +188,9 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `19 a handler that exceeds the drain timeout is cancelled, and its attempt does not count`() async throws {
+  @Test func `transition 19: a handler that exceeds the drain timeout is cancelled, and its attempt does not count`()
+    async throws
+  {
     let fixture = try TaskFixture()
     let (begun, wasCancelled) = (AsyncFlag(), Flag())
     try fixture.handle { _, _ in

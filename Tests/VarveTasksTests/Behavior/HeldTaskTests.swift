@@ -9,7 +9,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of transactions that have changed tasks and are still open while the scheduler claims tasks.
-@Suite(.timeLimit(.minutes(10))) struct HeldTaskTests {
+struct HeldTaskTests {
   /// A change that a transaction makes to a task which is in line.
   enum Change: String, CaseIterable, Sendable {
     case payload, priority, start, delete, cancel
@@ -92,7 +92,7 @@ import VarveTesting
   }
 
   @Test(arguments: Wait.allCases, [false, true])
-  func `22 a task that an open transaction wakes is not claimed before the end, even if it becomes due meanwhile`(
+  func `transition 22: a task that an open transaction wakes is not claimed before the end, even if it becomes due`(
     wait: Wait, isUndone: Bool
   ) async throws {
     for isDue in [false, true] {
@@ -165,7 +165,9 @@ import VarveTesting
     return (fixture, id)
   }
 
-  @Test func `24 and 25 editing and deleting a running task throws at the call, and the transaction may continue`()
+  @Test
+  func
+    `transition 24 and 25: editing and deleting a running task throws at the call, and the transaction may continue`()
     async throws
   {
     let mayEnd = AsyncFlag()
@@ -191,7 +193,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `17 a running task that an open transaction cancels is notified at the commit, and never after a rollback`(
+  func `transition 17: a running task that a transaction cancels is notified at the commit, and never after a rollback`(
     isUndone: Bool
   ) async throws {
     let mayEnd = AsyncFlag()

@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of what handlers do, and how their attempts end, while a transaction of the program holds the writer.
-@Suite(.timeLimit(.minutes(10))) struct HeldWriterTests {
+struct HeldWriterTests {
   /// Runs `body` while a transaction that has written a row holds the writer.
   private static func whileHeld(_ fixture: TaskFixture, _ body: () async throws -> Void) async throws {
     let isCommitted = Flag()
@@ -70,7 +70,9 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `9 to 16 attempts end in each way, and the next ones begin, while the writer is held`() async throws {
+  @Test func `transition 9 to 16: attempts end in each way, and the next ones begin, while the writer is held`()
+    async throws
+  {
     let fixture = try TaskFixture(workers: 8)
     let begun = Mutex(0)
     let mayEnd = AsyncFlag()
@@ -119,7 +121,8 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `17 and 22 the scheduler cancels and wakes tasks at a caller's request while the writer is held`()
+  @Test
+  func `transition 17 and 22: the scheduler cancels and wakes tasks at a caller's request while the writer is held`()
     async throws
   {
     let fixture = try TaskFixture(workers: 2)

@@ -8,7 +8,7 @@ import VarveTesting
 
 /// Tests of schedulers that have nothing to do: they set no alarm, make no commit and are not woken, however much time
 /// passes.
-@Suite(.timeLimit(.minutes(10))) struct IdleTests {
+struct IdleTests {
   /// The reason why a scheduler has nothing to do.
   enum Reason: String, CaseIterable, Sendable {
     /// The database never had a task.

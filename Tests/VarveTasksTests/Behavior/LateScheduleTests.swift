@@ -10,7 +10,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of schedules that are registered after the start, of which some are stored late, and of a stop during that.
-@Suite(.timeLimit(.minutes(10))) struct LateScheduleTests {
+struct LateScheduleTests {
   private static func register(_ fixture: TaskFixture) throws {
     try fixture.scheduler.schedule("ten", "*/10 * * * *") { slot in
       let parts = Calendar(identifier: .gregorian).dateComponents(in: .gmt, from: slot.date)
@@ -114,7 +114,7 @@ import VarveTesting
 
   // MARK: - Stops
 
-  @Test func `10 a stop waits for a schedule that is being stored, and the database can be closed then`()
+  @Test func `transition 10: a stop waits for a schedule that is being stored, and the database can be closed then`()
     async throws
   {
     let (fixture, isStopped) = (try TaskFixture(), Flag())
@@ -137,7 +137,7 @@ import VarveTesting
     try await Self.close(fixture)
   }
 
-  @Test func `10 a stop waits for a schedule that is being removed, and the database can be closed then`()
+  @Test func `transition 10: a stop waits for a schedule that is being removed, and the database can be closed then`()
     async throws
   {
     let (fixture, isStopped) = (try TaskFixture(), Flag())
@@ -163,7 +163,7 @@ import VarveTesting
     try await Self.close(fixture)
   }
 
-  @Test func `10 no work beside the loop begins after a stop, which waits for all such work`() async {
+  @Test func `transition 10: no work beside the loop begins after a stop, which waits for all such work`() async {
     let (work, isClosed) = (TaskSideWork(), Flag())
     #expect(!work.begin())
     work.open()

@@ -11,7 +11,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of the lines that a scheduler writes to its log: those of the table in the guide "Operating tasks".
-@Suite(.timeLimit(.minutes(10))) struct LogTests {
+struct LogTests {
   private let directory: TemporaryDirectory
   private let recorder = LogRecorder()
 

@@ -11,7 +11,7 @@ import VarveTesting
 
 /// Tests of tasks that come while the scheduler reads others from disk, and of reads and commits of the scheduler that
 /// fail: no task is forgotten until the next start.
-@Suite(.timeLimit(.minutes(10))) struct LostWorkTests {
+struct LostWorkTests {
   /// A storage whose reads of ranges of tasks wait at a gate after they have read.
   private final class HeldReadBackend: ObservedBackend, @unchecked Sendable {
     // Sendable: it has only state that is safe from any thread.
@@ -42,7 +42,7 @@ import VarveTesting
   /// Nothing but its own alarm wakes the scheduler.
   private static func pass(_ seconds: Int, _ fixture: TaskFixture, runs count: Int, _ text: String) async {
     fixture.clock.advance(by: .seconds(seconds))
-    _ = await fixture.reaches { fixture.lines.count >= count }
+    await fixture.poll { fixture.lines.count >= count }
     let lines = fixture.lines.take()
     #expect(lines.count == count && lines.allSatisfy { $0 == text }, "\(count) tasks \(text)")
   }
@@ -240,7 +240,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `17 a task that a transaction cancels while the commit that begins it fails is cancelled, and does not run`(
+  func `transition 17: a task that is cancelled while the commit that begins it fails is cancelled, and does not run`(
     isSerial: Bool
   ) async throws {
     let failing = FailingBackend(try EngineBackend.inMemory())
@@ -292,7 +292,7 @@ import VarveTesting
     }
   }
 
-  @Test func `6 the children of a task run although each commit also ends another task with many children`()
+  @Test func `transition 6: the children of a task run although each commit also ends another task with many children`()
     async throws
   {
     let (rounds, count) = (6, 2 * TaskWork.batchMaximum + 88)

@@ -10,7 +10,7 @@ import VarveTesting
 /// Tests of tasks that depend on very many others, and of tasks that very many others depend on.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter ManyChildrenTests   # a million children
-@Suite(.timeLimit(.minutes(20))) struct ManyChildrenTests {
+struct ManyChildrenTests {
   /// The maximum number of entries of a commit that changes the maximum number of children.
   ///
   /// A child that becomes ready has six: its row, its row by id and the two rows of its dependency are deleted, and the
@@ -30,7 +30,8 @@ import VarveTesting
     }
   }
 
-  @Test func `4 and 6 a task may depend on 1,000 tasks and runs after all of them, and with 1,001 it is refused`()
+  @Test
+  func `transition 4 and 6: a task may depend on 1,000 tasks and runs after all of them, and with 1,001 it is refused`()
     async throws
   {
     let fixture = try TaskFixture(workers: 4)
@@ -121,7 +122,7 @@ import VarveTesting
     withExtendedLifetime(site) {}
   }
 
-  @Test func `6 parents that end in one commit change together as many children as one commit changes`()
+  @Test func `transition 6: parents that end in one commit change together as many children as one commit changes`()
     async throws
   {
     let (parents, children) = (8, 300)

@@ -6,7 +6,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of transactions that change or make many queues.
-@Suite(.timeLimit(.minutes(5))) struct ManyQueuesTests {
+struct ManyQueuesTests {
   /// So many that a search through all of them for each one would take many minutes.
   private static let count = TestScale.atMost(100_000)
   private static let readCount = min(2_000, count)

@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of numbers and durations that are so large that they mean no limit, and of those that are too small.
-@Suite(.timeLimit(.minutes(10))) struct NoLimitTests {
+struct NoLimitTests {
   /// Durations whose seconds, or the seconds of whose sums, do not fit into 64 bits.
   private static let longest = [Duration.seconds(Int64.max), .seconds(Int64.max) * 10]
 

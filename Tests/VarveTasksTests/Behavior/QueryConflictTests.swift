@@ -7,7 +7,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of transactions that query tasks and queues while the scheduler changes both beside them.
-@Suite(.timeLimit(.minutes(10))) struct QueryConflictTests {
+struct QueryConflictTests {
   /// Runs a write transaction that reads and then writes a row, and calls `body` between the two.
   private static func beside(
     _ fixture: TaskFixture, _ read: @escaping @Sendable (WriteTransaction) throws -> Void,

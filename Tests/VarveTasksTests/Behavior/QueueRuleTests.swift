@@ -6,7 +6,7 @@ import VarveTesting
 @_spi(TaskQueue) @testable import VarveTasks
 
 /// Tests of the rules of very many queues.
-@Suite(.timeLimit(.minutes(10))) struct QueueRuleTests {
+struct QueueRuleTests {
   @Test func `rules of very many queues are not looked at when others are registered or looked up`() throws {
     let fixture = try TaskFixture()
     var serial = QueueRules(order: .serial())

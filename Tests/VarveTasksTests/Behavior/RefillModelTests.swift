@@ -9,7 +9,7 @@ import VarveTesting
 
 /// Tests of what lines and timers hold in memory and what is only on disk, against models of the disk, while commits
 /// come during reads.
-@Suite(.timeLimit(.minutes(10))) struct RefillModelTests {
+struct RefillModelTests {
   // MARK: - Lines
 
   private static func line() -> TaskLine {

@@ -11,7 +11,7 @@ import VarveTesting
 /// begins at the floor of the line, so that it meets none of them.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter RefillTests   # 200,000 tasks that have ended
-@Suite(.timeLimit(.minutes(10))) struct RefillTests {
+struct RefillTests {
   /// A range of a line that was read, up to the last row that was returned.
   private struct ReadRange {
     let lower: [UInt8]

@@ -9,7 +9,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of `run(until:)`, which runs tasks within time that the operating system grants.
-@Suite(.timeLimit(.minutes(10))) struct RunUntilTests {
+struct RunUntilTests {
   /// A call of `run(until:)` with a fixture's database and clock.
   private struct Run {
     let scheduler: TaskScheduler

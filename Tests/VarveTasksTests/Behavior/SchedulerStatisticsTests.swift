@@ -7,10 +7,11 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of what a scheduler counts and measures, and of the heads of its queues.
-@Suite(.timeLimit(.minutes(10))) struct SchedulerStatisticsTests {
+struct SchedulerStatisticsTests {
   // MARK: - Attempts that have lost their task
 
-  @Test func `16 an attempt that ends after its time limit is counted once, and those that end in time are not`()
+  @Test
+  func `transition 16: an attempt that ends after its time limit is counted once, and those that end in time are not`()
     async throws
   {
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
@@ -48,7 +49,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `17 a handler of a cancelled task is counted only if it returns after the attempt was given up`(
+  func `transition 17: a handler of a cancelled task is counted only if it returns after the attempt was given up`(
     isLate: Bool
   ) async throws {
     let (begun, mayEnd, wasRefused) = (AsyncFlag(), AsyncFlag(), AsyncFlag())
@@ -77,7 +78,8 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `19 a handler that a stop has left running is counted when it returns after the next start`() async throws
+  @Test func `transition 19: a handler that a stop has left running is counted when it returns after the next start`()
+    async throws
   {
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
     let fixture = try TaskFixture(drainTimeout: .zero)

@@ -7,9 +7,9 @@ import VarveTestSupport
 @testable import VarveTasks
 @testable import VarveTesting
 
-/// Tests of rules that other suites use without checking them. Each was written for a bug of `Tests/SeededBugs` that no
-/// other test found.
-@Suite(.timeLimit(.minutes(10))) struct SeededGapTests {
+/// Tests of rules that other suites use without checking them. Each was written for a planted bug that no other test
+/// found.
+struct SeededGapTests {
   // MARK: - Lines
 
   /// Returns a scheduler that is attached to its database, and that takes work only when a test does so.
@@ -182,7 +182,9 @@ import VarveTestSupport
     await fixture.scheduler.stop()
   }
 
-  @Test func `16 a time limit does not expire while the machine sleeps, and when it expires, the handler is cancelled`()
+  @Test
+  func
+    `transition 16: a time limit does not expire while the machine sleeps, and the handler is cancelled when it does`()
     async throws
   {
     let fixture = try TaskFixture()
@@ -214,7 +216,7 @@ import VarveTestSupport
     await fixture.scheduler.stop()
   }
 
-  @Test func `16 and 21 an attempt whose time limit or lease has expired ends with a new epoch`() throws {
+  @Test func `transition 16 and 21: an attempt whose time limit or lease has expired ends with a new epoch`() throws {
     let changes: [TaskChange] = [.timeOut(epoch: 1, next: .wait), .expireLease(epoch: 1, next: .wait)]
     for change in changes {
       var progress = TaskProgress(.ready)
@@ -277,7 +279,8 @@ import VarveTestSupport
   /// More tasks than are changed in two commits.
   private static let count = 2 * TaskWork.batchMaximum + 1
 
-  @Test func `20 a start recovers every task that was running when a process died, however many they are`() async throws
+  @Test func `transition 20: a start recovers every task that was running when a process died, however many they are`()
+    async throws
   {
     let fixture = try TaskFixture()
     let ids = try fixture.write { tx in
@@ -295,7 +298,8 @@ import VarveTestSupport
     await fixture.scheduler.stop()
   }
 
-  @Test func `26 all tasks that need not be kept any more are removed within a minute, however many they are`()
+  @Test
+  func `transition 26: all tasks that need not be kept any more are removed within a minute, however many they are`()
     async throws
   {
     let cases: [(retention: Retention, left: Int)] = [(.keep(.seconds(10)), 0), (.keepCount(3), 3)]

@@ -7,7 +7,6 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of a task that may have caused the death of a process, while other tasks run for long.
-@Suite(.timeLimit(.minutes(10)))
 struct SuspectTests {
   /// Runs `body` after a process has died in an attempt of the task "suspect", which is next in queue "a", while a
   /// handler of the task "long" runs, until `mayEnd` is set. `settle` waits until the scheduler has done what it can.
@@ -52,7 +51,9 @@ struct SuspectTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `20 a task that crashed keeps others from beginning in every second minute, until no other task runs`()
+  @Test
+  func
+    `transition 20: a task that crashed keeps others from beginning in every second minute, until no other task runs`()
     async throws
   {
     try await Self.afterCrash { fixture, mayEnd, settle in
@@ -64,10 +65,10 @@ struct SuspectTests {
       #expect(fixture.lines.take() == ["long"])
       // The minute is over without another event than its timer.
       fixture.clock.advance(by: .seconds(1))
-      try #require(await fixture.reaches { fixture.lines.count == 1 })
+      await fixture.poll { fixture.lines.count == 1 }
       #expect(fixture.lines.take() == ["later"])
       try fixture.enqueue("latest") { $0.queue = "d" }
-      try #require(await fixture.reaches { fixture.lines.count == 1 })
+      await fixture.poll { fixture.lines.count == 1 }
       #expect(fixture.lines.take() == ["latest"])
       // In the next minute no other task begins.
       fixture.clock.advance(by: .seconds(60))
@@ -81,7 +82,9 @@ struct SuspectTests {
     }
   }
 
-  @Test func `20 a task that crashed and has no token keeps no others from beginning until it has one`() async throws {
+  @Test func `transition 20: a task that crashed and has no token keeps no others from beginning until it has one`()
+    async throws
+  {
     var rules = QueueRules()
     // The attempt in which the process dies takes the only token.
     rules.rate = QueueRules.Rate(count: 1, per: .seconds(100))
@@ -89,13 +92,12 @@ struct SuspectTests {
       let dispatcher = fixture.scheduler.dispatcher
       await settle()
       try fixture.enqueue("other") { $0.queue = "c" }
-      try #require(await fixture.reaches { fixture.lines.count == 2 })
+      await fixture.poll { fixture.lines.count == 2 }
       await settle()
       #expect(fixture.lines.take() == ["long", "other"])
       // From now on it has a token, and the others have to end.
       fixture.clock.advance(by: .seconds(100))
-      let waitsForOthers = await fixture.reaches { dispatcher.state.withLock { $0.isSuspectNext && !$0.isPumping } }
-      #expect(waitsForOthers)
+      await fixture.poll { dispatcher.state.withLock { $0.isSuspectNext && !$0.isPumping } }
       try fixture.enqueue("after") { $0.queue = "d" }
       await settle()
       #expect(fixture.lines.take() == [])

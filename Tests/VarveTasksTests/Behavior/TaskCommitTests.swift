@@ -8,7 +8,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of what the scheduler does while a commit is not acknowledged yet, and of how much goes into one commit.
-@Suite(.timeLimit(.minutes(10))) struct TaskCommitTests {
+struct TaskCommitTests {
   @Test(arguments: [false, true])
   func `a task begins when its commit is acknowledged, and not before; if that may be lost, it never begins`(
     isLost: Bool

@@ -33,7 +33,7 @@ struct TaskRepairTests {
 
   // MARK: - One row
 
-  @Test func `6 a task whose row by id is lost is found by its id after a repair, and can be woken and deleted`()
+  @Test func `a task whose row by id is lost is found by its id after a repair, and can be woken and deleted`()
     async throws
   {
     var fixture = try open()
@@ -58,7 +58,7 @@ struct TaskRepairTests {
     try await fixture.close()
   }
 
-  @Test func `6 a task of which only the row by id is left is gone after a repair, and is not counted`() async throws {
+  @Test func `a task of which only the row by id is left is gone after a repair, and is not counted`() async throws {
     var fixture = try open()
     let (lost, left) = (try fixture.enqueue("lost"), try fixture.enqueue("left"))
     try await fixture.database.commitAside { parts in
@@ -74,7 +74,7 @@ struct TaskRepairTests {
     try await fixture.close()
   }
 
-  @Test func `6 a task runs after a repair if the task that it depends on is lost, or all rows of its parents are`()
+  @Test func `a task runs after a repair if the task that it depends on is lost, or all rows of its parents are`()
     async throws
   {
     var fixture = try open()
@@ -98,7 +98,7 @@ struct TaskRepairTests {
     try await fixture.close()
   }
 
-  @Test func `6 tasks of a queue whose name is lost are in a recovered queue, and no number is assigned again`()
+  @Test func `tasks of a queue whose name is lost are in a recovered queue, and no number is assigned again`()
     async throws
   {
     var fixture = try open()
@@ -122,7 +122,7 @@ struct TaskRepairTests {
     try await fixture.close()
   }
 
-  @Test func `6 of two rows of a task the later one stays after a repair, because the deletion of the other was lost`()
+  @Test func `of two rows of a task the later one stays after a repair, because the deletion of the other was lost`()
     async throws
   {
     var fixture = try open()
@@ -145,7 +145,7 @@ struct TaskRepairTests {
     try await fixture.close()
   }
 
-  @Test func `6 a repair gives more tasks than one step reads their rows by id again`() async throws {
+  @Test func `a repair gives more tasks than one step reads their rows by id again`() async throws {
     var fixture = try open()
     let count = 2 * TaskRepair.chunkMaximum + 100
     try fixture.write { tx in
@@ -165,7 +165,7 @@ struct TaskRepairTests {
     try await fixture.close()
   }
 
-  @Test func `6 a repair of tasks without damage changes no row`() async throws {
+  @Test func `a repair of tasks without damage changes no row`() async throws {
     var fixture = try open()
     fixture = try await fill(fixture)
     let before = try Self.rows(fixture)
@@ -181,7 +181,7 @@ struct TaskRepairTests {
 
   // MARK: - Random rows
 
-  @Test func `6 tasks are consistent after a repair, whatever rows were lost, and all that are left run to their end`()
+  @Test func `tasks are consistent after a repair, whatever rows were lost, and all that are left run to their end`()
     async throws
   {
     let seedCount = UInt64(TestScale.count(12))

@@ -8,7 +8,6 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of the timers in memory: they are bounded, and those that need not fire wake no one.
-@Suite(.timeLimit(.minutes(10)))
 struct TimerTests {
   private static func counts(_ fixture: TaskFixture) -> (timers: Int, tasks: Int, next: Duration?) {
     let dispatcher = fixture.scheduler.dispatcher

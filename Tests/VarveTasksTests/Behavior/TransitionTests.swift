@@ -7,10 +7,10 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Tests of single transitions of the state machine, which a scheduler or a transaction makes. The numbers are those of
-/// `StateTests`.
-@Suite(.timeLimit(.minutes(10))) struct TransitionTests {
-  @Test func `3 a task that is enqueued as parked runs only after one of its signals, or a call of retryNow`()
+/// Tests of single transitions of the state machine, which a scheduler or a transaction makes.
+struct TransitionTests {
+  @Test
+  func `transition 3: a task that is enqueued as parked runs only after one of its signals, or a call of retryNow`()
     async throws
   {
     let fixture = try TaskFixture()
@@ -37,7 +37,7 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `5 the delays of a task and of its retries pass while the machine sleeps`() async throws {
+  @Test func `transition 5: the delays of a task and of its retries pass while the machine sleeps`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       if note.text == "fails", context.attempt == 1 { throw Broken() }
@@ -58,7 +58,8 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `8 a claim counts an attempt and has a new epoch, and is on disk before the handler begins`() async throws
+  @Test func `transition 8: a claim counts an attempt and has a new epoch, and is on disk before the handler begins`()
+    async throws
   {
     let fixture = try TaskFixture()
     let claims = Mutex<[[UInt8]]>([])
@@ -86,7 +87,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `12 a task that requests another attempt at once keeps its position, and its attempt counts`(
+  func `transition 12: a task that requests another attempt at once keeps its position, and its attempt counts`(
     isSerial: Bool
   ) async throws {
     let fixture = try TaskFixture(rules: .all(isSerial: isSerial))
@@ -119,7 +120,7 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `24 a task that does not run can be deleted in every state, and leaves no row and no count`()
+  @Test func `transition 24: a task that does not run can be deleted in every state, and leaves no row and no count`()
     async throws
   {
     let fixture = try TaskFixture()
@@ -184,7 +185,9 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `23 a revived task waits no more for the signal or the time that it waited for before`() async throws {
+  @Test func `transition 23: a revived task waits no more for the signal or the time that it waited for before`()
+    async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle()
     try fixture.write { tx in try tx.pause("paused") }

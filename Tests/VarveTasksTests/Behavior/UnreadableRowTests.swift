@@ -7,7 +7,7 @@ import VarveTesting
 
 /// Tests of a scheduler over a database of which some blocks are damaged: what needs them is left out, and everything
 /// else continues.
-@Suite(.timeLimit(.minutes(10))) struct UnreadableRowTests {
+struct UnreadableRowTests {
   private let log = LogRecorder()
   private let backend: DamagedBackend
 
@@ -278,7 +278,7 @@ import VarveTesting
     let damaged = [0, 1, 4, 9]
     for number in damaged { backend.damage(try rowKey(ids[number], fixture), of: "live") }
     try await fixture.scheduler.start()
-    try #require(await fixture.reaches { fixture.lines.count == 8 })
+    await fixture.poll { fixture.lines.count == 8 }
     await fixture.scheduler.waitUntilIdle()
     #expect(Set(fixture.lines.take()) == Set((0..<12).filter { !damaged.contains($0) }.map { "\($0)" }))
     #expect(Set(try await runMended(fixture)) == Set(damaged.map { "\($0)" }))
@@ -301,7 +301,9 @@ import VarveTesting
     try await fixture.close()
   }
 
-  @Test func `20 a task whose crash can't be counted does not run until the next start, and others do`() async throws {
+  @Test func `transition 20: a task whose crash can't be counted does not run until the next start, and others do`()
+    async throws
+  {
     let fixture = try fixture()
     try fixture.handle()
     let lost = try fixture.enqueue("lost")

@@ -9,7 +9,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of schedules that are removed while the scheduler still works on them.
-@Suite(.timeLimit(.minutes(10))) struct UnscheduleTests {
+struct UnscheduleTests {
   /// A storage that counts its snapshots, and whose commits wait at a gate before they are made.
   private final class GatedBackend: ForwardingBackend, @unchecked Sendable {
     // Sendable: a gate is safe from any thread.

@@ -8,9 +8,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of what claims and ends of attempts read and write, and of the first tasks of lines, which are in memory.
-///
-/// The numbers are those of the recommendations for storing tasks.
-@Suite(.timeLimit(.minutes(10))) struct HeadBufferTests {
+struct HeadBufferTests {
   private static let line = TaskPosition.Kind.line.rawValue
 
   /// Returns a database in which four tasks of a paused queue wait, and whose handlers wait for a flag.

@@ -10,9 +10,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests of where tasks are stored, of what the scheduler keeps only in memory, and of how much goes into one commit.
-///
-/// The numbers are those of the recommendations for storing tasks.
-@Suite(.timeLimit(.minutes(10))) struct LayoutTests {
+struct LayoutTests {
   private static let parts = ["live", "config", "ended", "counts", "numbers", "events"]
 
   @Test func `layout 1: tasks have families of their own, and those that wait have small memtables`() async throws {
@@ -64,23 +62,16 @@ import VarveTesting
       }
     }
     try await fixture.scheduler.start()
-    /// Returns the number of snapshots and cursors, when the threads of the last commits have released theirs.
-    func held() async -> Int {
-      var left = 10_000
-      while engine.statistics.snapshotCount > 0, left > 0 {
-        left -= 1
-        await Task.yield()
-      }
-      return engine.statistics.snapshotCount
-    }
+    /// Waits until there is no snapshot and no cursor. The threads of the last commits release theirs soon.
+    func waitUntilReleased() async { await fixture.poll { engine.statistics.snapshotCount == 0 } }
     await fixture.scheduler.waitUntilIdle()
-    #expect(await held() == 0)
+    await waitUntilReleased()
     try fixture.enqueue("runs")
     await begun.wait()
-    #expect(await held() == 0)
+    await waitUntilReleased()
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
-    #expect(await held() == 0)
+    await waitUntilReleased()
     try await recorded.fixture.close()
   }
 

@@ -8,7 +8,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tests that each row of a task is put once before it is removed, because it is removed by a single delete.
-@Suite(.timeLimit(.minutes(10))) struct SingleDeleteTests {
+struct SingleDeleteTests {
   /// Registers a handler whose attempts end in every way.
   private static func handle(_ fixture: TaskFixture) throws {
     try fixture.handle { note, context in

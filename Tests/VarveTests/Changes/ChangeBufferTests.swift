@@ -85,7 +85,7 @@ struct ChangeBufferTests {
     #expect(steps(&buffer, 2) == ["6", "wait"])
   }
 
-  @Test func `F10: without the feed a lagging consumer that has caught up receives no empty gap`() {
+  @Test func `without the feed a lagging consumer that has caught up receives no empty gap`() {
     // The consumer lags only because of its start version: no commit has followed.
     var fresh = ChangeBuffer(
       after: CommitVersion(5), isLagging: true, newest: CommitVersion(5), capacity: 2, readsFeed: false)

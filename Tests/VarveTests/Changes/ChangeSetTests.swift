@@ -5,7 +5,7 @@ import Testing
 @testable import Varve
 
 /// Tests of the change sets of transactions: subscribers and later readers of the feed receive the same ones.
-@Suite(.timeLimit(.minutes(2))) struct ChangeSetTests {
+struct ChangeSetTests {
   private let time = ManualTime()
   private let database: Database
 
@@ -125,7 +125,7 @@ import Testing
 
   // MARK: - Several changes of one row
 
-  @Test func `REC 88: a row that was set and removed in one transaction is among the removed`() async throws {
+  @Test func `a row that was set and removed in one transaction is among the removed`() async throws {
     let sets = try await changes { tx throws in
       try tx.set(ChangedNote(""), key: "a", in: "notes")
       try tx.remove(key: "a", in: "notes")
@@ -160,7 +160,7 @@ import Testing
 
   // MARK: - Clearing
 
-  @Test func `REC 88: every key of a cleared collection has changed, and rows set after that are inserted`()
+  @Test func `every key of a cleared collection has changed, and rows set after that are inserted`()
     async throws
   {
     try fill()
@@ -248,7 +248,7 @@ import Testing
 
   // MARK: - Work that was undone
 
-  @Test func `REC 86: work that was rolled back or has thrown is not reported`() async throws {
+  @Test func `work that was rolled back or has thrown is not reported`() async throws {
     var announced = database.changes().makeAsyncIterator()
     #expect(throws: DatabaseError.self) {
       try database.change { tx throws in
@@ -293,7 +293,7 @@ import Testing
     }
   }
 
-  @Test func `REC 86: a commit without changes is not reported`() async throws {
+  @Test func `a commit without changes is not reported`() async throws {
     try fill()
     var announced = database.changes().makeAsyncIterator()
     try database.change { tx throws in
@@ -340,7 +340,7 @@ import Testing
     #expect("\(sets[0].changes(of: ChangingProbe().named("counting")))" == "reload", "of another type")
   }
 
-  @Test func `R8: an extension is asked for its changes only while there are observers`() throws {
+  @Test func `an extension is asked for its changes only while there are observers`() throws {
     let asked = Lines()
     var scripted = Scripted(events: .inserts)
     scripted.takeChanges = { tx in

@@ -7,7 +7,7 @@ import VarveEngine
 @testable import Varve
 
 /// Tests of the limits of the feed.
-@Suite(.timeLimit(.minutes(2))) struct FeedTrimTests {
+struct FeedTrimTests {
   private let time = ManualTime()
 
   private func options(size: Int = 1 << 16, age: Duration = .seconds(24_000)) -> DatabaseOptions {

@@ -6,7 +6,7 @@ import VarveEngine
 @testable import Varve
 
 /// Tests of changes that another process makes: two databases on one directory, one of which follows.
-@Suite(.timeLimit(.minutes(2))) struct FollowTests {
+struct FollowTests {
   private let directory: TemporaryDirectory
   private let writer: Database
   private let follower: Database

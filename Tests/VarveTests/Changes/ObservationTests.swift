@@ -7,7 +7,7 @@ import VarveEngine
 @testable import Varve
 
 /// Tests of observations of rows and collections.
-@Suite(.timeLimit(.minutes(2))) struct ObservationTests {
+struct ObservationTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
 

@@ -26,7 +26,7 @@ struct ConnectionTests {
     try connection.read { tx in try tx.object(Book.self, key: key, in: "books")?.title }
   }
 
-  @Test func `1.1: objects are cached until their row changes`() throws {
+  @Test func `objects are cached until their row changes`() throws {
     let connection = database.connection()
     try set("Emma", 1)
     try set("Ulysses", 2)
@@ -43,7 +43,7 @@ struct ConnectionTests {
     #expect(connection.cachedCount == 0)
   }
 
-  @Test func `1.1: the least recently used objects are evicted first`() throws {
+  @Test func `the least recently used objects are evicted first`() throws {
     let connection = database.connection(cacheLimit: 2)
     for key in 1...3 { try set("t\(key)", key) }
     for key in [1, 2, 1, 3] { _ = try title(connection, key) }
@@ -53,7 +53,7 @@ struct ConnectionTests {
     #expect(none.cachedCount == 0)
   }
 
-  @Test func `1.1, REC 89: a long-lived read keeps its snapshot and its cache`() throws {
+  @Test func `a long-lived read keeps its snapshot and its cache`() throws {
     let connection = database.connection()
     try set("old", 1)
     try connection.beginLongLivedRead()
@@ -164,7 +164,7 @@ struct ConnectionTests {
   // MARK: - Changes in between
 
   @Test(arguments: [true, false])
-  func `D11: advance has the changes of extensions, and needs no feed`(hasFeed: Bool) throws {
+  func `advance has the changes of extensions, and needs no feed`(hasFeed: Bool) throws {
     var options = DatabaseOptions()
     if !hasFeed { options.feed = nil }
     let database = try Database.inMemory(options: options)
@@ -180,7 +180,7 @@ struct ConnectionTests {
     #expect(try connection.advance().isEmpty)
   }
 
-  @Test func `D13: calls that may wait for the disk have an asynchronous form`() async throws {
+  @Test func `calls that may wait for the disk have an asynchronous form`() async throws {
     let database = try await Database.inMemory()
     try await database.define(CollectionDefinition("numbers", Int.self, key: Int.self))
     let connection = database.connection()
@@ -194,7 +194,7 @@ struct ConnectionTests {
     }
   }
 
-  @Test func `D18g: a sequence of rows that is kept is listed among the open reads`() async throws {
+  @Test func `a sequence of rows that is kept is listed among the open reads`() async throws {
     try set("Emma", 1)
     #expect(database.longLivedReads.isEmpty)
     var rows: Rows<FetchedRow>? = database.rows(in: "books")

@@ -19,7 +19,7 @@ struct ErrorCodeTests {
     return error { try OpenDatabase.close(try Database.open(at: path, options: options)) }
   }
 
-  @Test func `F6: a database that is open elsewhere is locked`() throws {
+  @Test func `a database that is open elsewhere is locked`() throws {
     let directory = try TemporaryDirectory()
     let first = try OpenDatabase.database(in: directory)
     let error = Self.open(directory.path + "/database")
@@ -33,7 +33,7 @@ struct ErrorCodeTests {
     #expect(Self.open(directory.path + "/database") == nil)
   }
 
-  @Test func `F6: a file at the path is reported by each way of opening`() throws {
+  @Test func `a file at the path is reported by each way of opening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/file"
     try Data("someone's".utf8).write(to: URL(fileURLWithPath: path))
@@ -44,7 +44,7 @@ struct ErrorCodeTests {
     #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data("someone's".utf8), "it is as it was")
   }
 
-  @Test func `F6: a directory with something else in it is not a database, and one that is missing is not found`()
+  @Test func `a directory with something else in it is not a database, and one that is missing is not found`()
     throws
   {
     let directory = try TemporaryDirectory()
@@ -60,7 +60,7 @@ struct ErrorCodeTests {
     #expect(Self.open(directory.path + "/missing") { $0.createsIfMissing = false }?.code == .notFound)
   }
 
-  @Test func `F6: a limit of the engine has the code of the value that was too long`() throws {
+  @Test func `a limit of the engine has the code of the value that was too long`() throws {
     let engine = try Engine.open(at: "/limits", environment: .inMemory())
     let family = try engine.createFamily("f")
     func refused(_ body: (inout WriteBatch) throws -> Void) -> DatabaseError? {
@@ -83,7 +83,7 @@ struct ErrorCodeTests {
     try engine.close()
   }
 
-  @Test func `F6: a description has the chain of causes once, however often the error is rethrown`() {
+  @Test func `a description has the chain of causes once, however often the error is rethrown`() {
     let below = EngineError(.inputOutput, "write failed: no such device", file: "/db/3.log", offset: 17)
     let error = DatabaseError(EngineError(.readOnly, "an earlier write failed", cause: below, file: "/db"))
     let text = "an earlier write failed (/db); because inputOutput: write failed: no such device (/db/3.log at byte 17)"

@@ -51,7 +51,7 @@ struct OpeningTests {
     try database.close()
   }
 
-  @Test func `D3: keys of another type, another coder or another storage are refused, and nothing is lost`() throws {
+  @Test func `keys of another type, another coder or another storage are refused, and nothing is lost`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     func open(_ collection: CollectionDefinition) throws -> Database {
@@ -78,7 +78,7 @@ struct OpeningTests {
     try database.close()
   }
 
-  @Test func `D12: a collection is defined once`() throws {
+  @Test func `a collection is defined once`() throws {
     let definition = DatabaseDefinition { CollectionDefinition("books", Book.self, key: Int.self) }
     let twice = DatabaseDefinition {
       definition
@@ -191,7 +191,7 @@ struct OpeningTests {
     try database.close()
   }
 
-  @Test func `D9: a follower sees what the writer has committed so far`() throws {
+  @Test func `a follower sees what the writer has committed so far`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try fill(path)
@@ -267,7 +267,7 @@ struct OpeningTests {
     #expect(code { _ = try Database.inMemory(options: options) } == .invalidArgument)
   }
 
-  @Test func `D7: a key that is too long is refused before anything is written`() throws {
+  @Test func `a key that is too long is refused before anything is written`() throws {
     let database = try Database.inMemory()
     let error = #expect(throws: DatabaseError.self) {
       try database.write { tx in try tx.set(1, key: String(repeating: "k", count: 70_000), in: "c") }

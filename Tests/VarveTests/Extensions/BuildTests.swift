@@ -83,7 +83,7 @@ struct BuildTests {
 
   // MARK: - Rows that the extension changes while it is built
 
-  @Test func `D1: a row that a hook writes ahead of the build is not missed`() throws {
+  @Test func `a row that a hook writes ahead of the build is not missed`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in [5, 10, 20, 30] { try tx.set(key, key: key, in: "rows") } }
     let mirror = Mirror(didInsert: { tx, key in
@@ -98,7 +98,7 @@ struct BuildTests {
     try Self.expectRight(database, handle)
   }
 
-  @Test func `D1: a row that is written by the flush of the commit that ends the build is not missed`() throws {
+  @Test func `a row that is written by the flush of the commit that ends the build is not missed`() throws {
     let database = try Self.filled(3)
     let mirror = Mirror(flush: { tx in
       guard try !tx.contains(key: 7, in: "rows") else { return }
@@ -110,7 +110,7 @@ struct BuildTests {
 
   // MARK: - Ends
 
-  @Test func `D2: a build waits for a writer that is busy for longer than the timeout`() throws {
+  @Test func `a build waits for a writer that is busy for longer than the timeout`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try Self.filled(3_000, options: options)
@@ -141,7 +141,7 @@ struct BuildTests {
     try Self.expectRight(database, handle)
   }
 
-  @Test func `D18a: canceling a task ends its wait, and not the build`() async throws {
+  @Test func `canceling a task ends its wait, and not the build`() async throws {
     let database = try Self.filled(5_000)
     let isCancelled = Mutex(false)
     let handle = try await database.register(Mirror(), as: "mirror") { _ in
@@ -162,7 +162,7 @@ struct BuildTests {
     #expect(errorCode { _ = try database.registerReady(Mirror(), as: "mirror") as ExtensionHandle } == .alreadyDefined)
   }
 
-  @Test func `D2: an error of a hook, or of a flush, discards what was built`() throws {
+  @Test func `an error of a hook, or of a flush, discards what was built`() throws {
     let database = try Self.filled(2_500)
     #expect(throws: Stop.self) {
       try database.registerReady(Mirror(didInsert: { _, key in if key == 2_000 { throw Stop() } }), as: "mirror")
@@ -171,7 +171,7 @@ struct BuildTests {
     try database.unregister("mirror")
     #expect(throws: Stop.self) {
       try database.registerReady(
-        Mirror(flush: { tx in if try tx.version > .zero { throw Stop() } }), as: "mirror")
+        Mirror(flush: { tx in if tx.version > .zero { throw Stop() } }), as: "mirror")
     }
     try database.unregister("mirror")
     #expect(database.knownExtensions == [])
@@ -180,7 +180,7 @@ struct BuildTests {
 
   // MARK: - Dependencies
 
-  @Test func `D12: a child that is registered while its parent is built waits for it`() throws {
+  @Test func `a child that is registered while its parent is built waits for it`() throws {
     let database = try Self.filled(3_000)
     let child = Mutex<Result<ExtensionHandle<Mirror>, any Error>?>(nil)
     let isStarted = Mutex(false)
@@ -226,7 +226,7 @@ struct BuildTests {
     #expect(versions[1] == versions[2])
   }
 
-  @Test func `F9: hooks that write to each other endlessly are stopped`() throws {
+  @Test func `hooks that write to each other endlessly are stopped`() throws {
     let database = try Database.inMemory()
     var hooks = Hooks(scope: .only(["left"]))
     hooks.didModify = { tx, _ in try tx.set(1, key: 1, in: "right") }

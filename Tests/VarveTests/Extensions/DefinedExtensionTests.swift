@@ -77,7 +77,7 @@ struct DefinedExtensionTests {
     let refused = DatabaseDefinition {
       hooks
     }
-    #expect(errorCode { try Database.open(at: path, definition: refused) } == .extensionMismatch)
+    #expect(errorCode { _ = try Database.open(at: path, definition: refused) } == .extensionMismatch)
     #expect(hooks.name == "words")
     // The failed opening must have closed the database.
     let database = try Database.open(at: path)

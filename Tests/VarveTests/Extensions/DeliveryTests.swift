@@ -30,7 +30,7 @@ struct DeliveryTests {
   }
 
   @Test(arguments: [ExtensionConfiguration.Delivery.immediate, .afterCurrent])
-  func `D5: uniqueness holds inside hooks with immediate delivery, and is checked too late otherwise`(
+  func `uniqueness holds inside hooks with immediate delivery, and is checked too late otherwise`(
     delivery: ExtensionConfiguration.Delivery
   ) throws {
     let index = try database.registerReady(Self.unique(delivery), as: "unique")
@@ -51,7 +51,7 @@ struct DeliveryTests {
     }
   }
 
-  @Test func `D5: an immediate extension has received a hook's write before the call returns`() throws {
+  @Test func `an immediate extension has received a hook's write before the call returns`() throws {
     let index = try database.registerReady(Self.unique(.immediate), as: "unique")
     var hooks = Hooks(scope: .only(["orders"]))
     hooks.didModify = { [lines] tx, _ in
@@ -283,7 +283,7 @@ struct DeliveryTests {
     #expect(lines.take() == ["whole all of c"])
   }
 
-  @Test func `D10: an extension whose rows are changed by the flush of a later one is flushed again`() throws {
+  @Test func `an extension whose rows are changed by the flush of a later one is flushed again`() throws {
     var first = Scripted(events: .inserts)
     first.configuration.parts = [PartDefinition("seen")]
     first.did = { tx, change in tx.notes.append(change.key.text) }

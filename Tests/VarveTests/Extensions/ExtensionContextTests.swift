@@ -36,7 +36,7 @@ struct ExtensionContextTests {
     raw = try database.registerReady(Raw(), as: "raw")
   }
 
-  @Test func `D8: an extension's part that is used after its transaction throws`() throws {
+  @Test func `an extension's part that is used after its transaction throws`() throws {
     var kept: [RawTransaction] = []
     try database.look { tx in kept.append(try tx[raw]) }
     try database.change { tx in kept.append(try tx[raw]) }
@@ -58,7 +58,7 @@ struct ExtensionContextTests {
     }
   }
 
-  @Test func `D18c: a key or a value that is too long is refused when it is written`() throws {
+  @Test func `a key or a value that is too long is refused when it is written`() throws {
     let limits = database.core.limits
     try database.change { tx in
       let raw = try tx[raw]

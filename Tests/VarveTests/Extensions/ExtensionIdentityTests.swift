@@ -60,7 +60,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D9: another kind of extension under a name in use is refused, and changes nothing`() throws {
+  @Test func `another kind of extension under a name in use is refused, and changes nothing`() throws {
     try fill()
     let count = try with { database in
       let handle = try database.registerReady(Counter(), as: "mine")
@@ -76,7 +76,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D9: another scope rebuilds the extension`() throws {
+  @Test func `another scope rebuilds the extension`() throws {
     try fill()
     let scopes: [(CollectionScope, Int64)] = [
       (.all, 110), (.only(["others"]), 10), (.only(["others", "rows"]), 110), (.except(["others"]), 100),
@@ -89,7 +89,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D17: a canonically equivalent spelling is the same name`() throws {
+  @Test func `a canonically equivalent spelling is the same name`() throws {
     let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
     #expect(composed == decomposed && Array(composed.utf8) != Array(decomposed.utf8))
     try fill()
@@ -113,7 +113,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D18d: names and versions that do not fit into a record are refused`() throws {
+  @Test func `names and versions that do not fit into a record are refused`() throws {
     try with { database in
       for name in ["", "a=b", "a\u{1F}b"] {
         #expect(errorCode { try database.registerReady(Counter(), as: name) } == .invalidArgument, "\(name)")

@@ -70,7 +70,7 @@ struct FollowedExtensionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `D15: one transaction of a follower gets one answer, whatever other readers do meanwhile`(
+  func `one transaction of a follower gets one answer, whatever other readers do meanwhile`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)

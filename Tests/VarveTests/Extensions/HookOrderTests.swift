@@ -82,8 +82,7 @@ struct HookOrderTests {
   private let record = Record()
   init() throws { database = try Database.inMemory() }
 
-  @Test
-  func `1.2, REC 95: each operation on a row calls its hooks before and after, with the row's new state`()
+  @Test func `each operation on a row calls its hooks before and after, with the row's new state`()
     throws
   {
     try database.registerReady(Recorder(name: "r", record: record), as: "r")
@@ -108,7 +107,7 @@ struct HookOrderTests {
     #expect(record.take() == ["r will removed c/1: d 6, there is d", "r did removed c/1"])
   }
 
-  @Test func `REC 85: an operation without effect calls no hook`() throws {
+  @Test func `an operation without effect calls no hook`() throws {
     try database.registerReady(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in
       try tx.replaceObject("a", key: 1, in: "c")
@@ -126,7 +125,7 @@ struct HookOrderTests {
     #expect(record.take() == [])
   }
 
-  @Test func `REC 95: many rows are delivered one by one, all rows of all collections at once`() throws {
+  @Test func `many rows are delivered one by one, all rows of all collections at once`() throws {
     try database.registerReady(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in
       for key in 1...4 { try tx.set("x", key: key, in: "c") }
@@ -141,7 +140,7 @@ struct HookOrderTests {
     #expect(record.take() == ["r removesAll everywhere", "r didRemoveAll everywhere"])
   }
 
-  @Test func `1.2, REC 100: dependencies are called first, then by registration, even after reopening`() throws {
+  @Test func `dependencies are called first, then by registration, even after reopening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     func register(_ database: Database, _ name: String, _ dependencies: [String] = []) throws {
@@ -228,7 +227,7 @@ struct HookOrderTests {
     #expect(try database.read { tx throws in try tx.keys(Int.self, in: "c") } == [5_000])
   }
 
-  @Test func `REC 100: extensions that never settle are stopped, and named`() throws {
+  @Test func `extensions that never settle are stopped, and named`() throws {
     struct Restless: DatabaseExtension {
       static let kind = "test.restless"
       var configuration: ExtensionConfiguration {
@@ -258,7 +257,7 @@ struct HookOrderTests {
     #expect(try database.read { tx throws in try tx.count() } == 0)
   }
 
-  @Test func `1.2: settings are stored by their kind, on disk or in memory`() throws {
+  @Test func `settings are stored by their kind, on disk or in memory`() throws {
     struct Keeper: DatabaseExtension {
       static let kind = "test.keeper"
       let configuration = ExtensionConfiguration(version: "1")

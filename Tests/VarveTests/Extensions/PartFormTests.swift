@@ -68,7 +68,7 @@ struct PartFormTests {
   }
 
   @Test(arguments: StorageKind.allCases, forms.map(\.name))
-  func `R5: a part of each form equals a dictionary, through savepoints, commits and reopenings`(
+  func `a part of each form equals a dictionary, through savepoints, commits and reopenings`(
     kind: StorageKind, form: String
   ) throws {
     let seed = UInt64.random(in: .min ... .max)

@@ -62,7 +62,7 @@ struct PartTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R2: reads by key and in order agree with a dictionary, whichever writes are pending`(kind: StorageKind) throws {
+  func `reads by key and in order agree with a dictionary, whichever writes are pending`(kind: StorageKind) throws {
     let seed = UInt64.random(in: .min ... .max)
     var random = seededRandom("parts", seed)
     let site = try StorageSite(kind)

@@ -48,7 +48,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: another version of a part rebuilds that part, and the others do not change`(kind: StorageKind) throws {
+  func `another version of a part rebuilds that part, and the others do not change`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<4)
@@ -70,7 +70,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: a part missing from the definition is dropped, and rebuilt when it returns`(kind: StorageKind)
+  func `a part missing from the definition is dropped, and rebuilt when it returns`(kind: StorageKind)
     throws
   {
     let site = try StorageSite(kind)
@@ -92,7 +92,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: another form of a part, or one in memory, is rebuilt`(kind: StorageKind) throws {
+  func `another form of a part, or one in memory, is rebuilt`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<3)
@@ -121,7 +121,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: parts at different watermarks receive each row once, and live changes up to their own`(
+  func `parts at different watermarks receive each row once, and live changes up to their own`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)

@@ -75,7 +75,7 @@ struct RegistrationTests {
     for (word, wanted) in expected { #expect(try count(database, words, word) == wanted, "\(word)") }
   }
 
-  @Test func `1.2: registering another version rebuilds the extension, and registering the same version keeps it`()
+  @Test func `registering another version rebuilds the extension, and registering the same version keeps it`()
     throws
   {
     let directory = try TemporaryDirectory()
@@ -94,7 +94,7 @@ struct RegistrationTests {
     }
   }
 
-  @Test func `1.2: an extension that missed a commit is stale, and rebuilt`() throws {
+  @Test func `an extension that missed a commit is stale, and rebuilt`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     var database = try Database.open(at: path)
@@ -111,7 +111,7 @@ struct RegistrationTests {
     try database.close()
   }
 
-  @Test func `1.2, R11: a failed build leaves only its error, even after a restart, until a retry`()
+  @Test func `a failed build leaves only its error, even after a restart, until a retry`()
     throws
   {
     let kept = KeptDatabase()
@@ -143,7 +143,7 @@ struct RegistrationTests {
     try database.close()
   }
 
-  @Test func `R11: another version replaces an extension whose build has failed`() throws {
+  @Test func `another version replaces an extension whose build has failed`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<100)
     try database.write { tx in try tx.set("forbidden", key: 200, in: "notes") }
@@ -154,7 +154,7 @@ struct RegistrationTests {
     #expect(database.registeredExtensions == ["words"])
   }
 
-  @Test func `R11: dependents of an extension whose build failed wait, and are built when that succeeds`() throws {
+  @Test func `dependents of an extension whose build failed wait, and are built when that succeeds`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in 0..<300 { try tx.set(key, key: key, in: "c") } }
     let isBroken = Mutex(true)
@@ -185,7 +185,7 @@ struct RegistrationTests {
     #expect(try database.read { tx in try tx[child].part("keys").count() } == 300)
   }
 
-  @Test func `R11: an error thrown once all rows were delivered ends the build`() throws {
+  @Test func `an error thrown once all rows were delivered ends the build`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in 0..<1_500 { try tx.set(key % 1_400, key: key, in: "c") } }
     struct Twice: Error { let count: Int }
@@ -211,7 +211,7 @@ struct RegistrationTests {
     #expect(try database.read { tx in try tx[handle].part("values").count() } == 1_400)
   }
 
-  @Test func `R11: a definition's extension is built after the open, and close ends its build between chunks`()
+  @Test func `a definition's extension is built after the open, and close ends its build between chunks`()
     throws
   {
     let kept = KeptDatabase()
@@ -284,7 +284,7 @@ struct RegistrationTests {
     try database.close()
   }
 
-  @Test func `1.2: unregistering drops an extension's contents, and a second registration builds it again`() throws {
+  @Test func `unregistering drops an extension's contents, and a second registration builds it again`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<70)
     let words = try database.registerReady(WordCount(), as: "words")

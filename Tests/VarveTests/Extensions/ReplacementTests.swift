@@ -9,7 +9,7 @@ import VarveTestSupport
 
 /// Tests of definitions that are replaced at run time when there are few rows: within the replacing transaction.
 struct ReplacementTests {
-  @Test func `R6: a reader of an earlier commit finds the old definition at every moment of a replacement`() throws {
+  @Test func `a reader of an earlier commit finds the old definition at every moment of a replacement`() throws {
     let database = try Database.inMemory()
     _ = try database.registerReady(WordCount(), as: "words")
     _ = try database.registerReady(WordCount(), as: "others")
@@ -52,7 +52,7 @@ struct ReplacementTests {
   private func open(_ site: StorageSite) throws -> Database { try Database.open(try site.open(), path: "replaced") }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a transaction uses the new definition from the call on, others from the commit, even after a restart`(
+  func `a transaction uses the new definition from the call on, others from the commit, even after a restart`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -90,7 +90,7 @@ struct ReplacementTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: an undone savepoint restores the old definition, and so does a transaction that throws`(
+  func `an undone savepoint restores the old definition, and so does a transaction that throws`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -134,7 +134,7 @@ struct ReplacementTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: a commit that the storage refuses leaves the old definition in force`() throws {
+  @Test func `a commit that the storage refuses leaves the old definition in force`() throws {
     let shared = try SharedBackend()
     let database = try shared.open()
     try mirrored.fill(database, 0..<20)
@@ -156,7 +156,7 @@ struct ReplacementTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a reader of an earlier commit keeps the old definition and its families, until it ends`(
+  func `a reader of an earlier commit keeps the old definition and its families, until it ends`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -181,7 +181,7 @@ struct ReplacementTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: 10,000 rows are built in the transaction, one more row outside of it`() throws {
+  @Test func `10,000 rows are built in the transaction, one more row outside of it`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<10_000)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -198,7 +198,7 @@ struct ReplacementTests {
     try database.close()
   }
 
-  @Test func `R6: an extension without parts, and one that builds nothing, are replaced at once`() throws {
+  @Test func `an extension without parts, and one that builds nothing, are replaced at once`() throws {
     let lines = Lines()
     func noting(_ version: String) -> Scripted {
       var noting = Scripted()
@@ -227,7 +227,7 @@ struct ReplacementTests {
     try database.close()
   }
 
-  @Test func `R6: a replacement with the same version keeps the existing contents`() throws {
+  @Test func `a replacement with the same version keeps the existing contents`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<20)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -251,7 +251,7 @@ struct ReplacementTests {
     try database.close()
   }
 
-  @Test func `R6: observers are notified to read the parts again`() throws {
+  @Test func `observers are notified to read the parts again`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<3)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -269,7 +269,7 @@ struct ReplacementTests {
 
   // MARK: - Refusals
 
-  @Test func `R6: a replacement in a hook, or by an invalid definition, is refused and changes nothing`() throws {
+  @Test func `a replacement in a hook, or by an invalid definition, is refused and changes nothing`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<3)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -301,7 +301,7 @@ struct ReplacementTests {
     try database.close()
   }
 
-  @Test func `R6: an error thrown by didFinishBuild leaves everything unchanged`() throws {
+  @Test func `an error thrown by didFinishBuild leaves everything unchanged`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<3)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -336,7 +336,7 @@ struct ReplacementTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a dependent that handles the new definition stays, another is rebuilt`(kind: StorageKind) throws {
+  func `a dependent that handles the new definition stays, another is rebuilt`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var database = try open(site)
     try mirrored.fill(database, 0..<2)
@@ -372,7 +372,7 @@ struct ReplacementTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: after an undone replacement, a dependent that would have been rebuilt gets each change`(
+  func `after an undone replacement, a dependent that would have been rebuilt gets each change`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -398,7 +398,7 @@ struct ReplacementTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a reader of an earlier commit keeps a dependent that has handled the new definition`(
+  func `a reader of an earlier commit keeps a dependent that has handled the new definition`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)

@@ -48,7 +48,7 @@ struct ShadowTests {
   // MARK: - While it is built
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: while the new definition is built both receive each change, and the old one is read`(
+  func `while the new definition is built both receive each change, and the old one is read`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -85,7 +85,7 @@ struct ShadowTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: all rows can be removed while the new definition is built`(kind: StorageKind) throws {
+  func `all rows can be removed while the new definition is built`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (database, handle) = try filled(site)
     let wasRemoved = Removed()
@@ -105,7 +105,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: a reader that spans the switch keeps its contents`() throws {
+  @Test func `a reader that spans the switch keeps its contents`() throws {
     let site = try StorageSite(.disk)
     let (database, handle) = try filled(site)
     let held = HeldBuild(after: 600)
@@ -127,7 +127,7 @@ struct ShadowTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a build ends when another definition, or the one in force, replaces the new one`(kind: StorageKind) throws {
+  func `a build ends when another definition, or the one in force, replaces the new one`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (database, handle) = try filled(site)
     for next in ["3", "1"] {
@@ -149,7 +149,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: an undone savepoint starts no build, and a failed build leaves the old definition in force`() throws {
+  @Test func `an undone savepoint starts no build, and a failed build leaves the old definition in force`() throws {
     let site = try StorageSite(.memory)
     let (database, handle) = try filled(site)
     try database.change { tx in
@@ -177,7 +177,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: while the old definition is being built the new one is built instead`() throws {
+  @Test func `while the old definition is being built the new one is built instead`() throws {
     let site = try StorageSite(.memory)
     let database = try open(try site.open())
     try mirrored.fill(database, 0..<rows)
@@ -231,7 +231,7 @@ struct ShadowTests {
   }
 
   @Test(arguments: StorageKind.allCases, Restart.allCases)
-  func `R6: after a crash at any step of the build each registration succeeds`(
+  func `after a crash at any step of the build each registration succeeds`(
     kind: StorageKind, restart: Restart
   ) throws {
     // The steps: after the first chunk, further on, after the last row, and after the switch.
@@ -260,7 +260,7 @@ struct ShadowTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a build that a close has interrupted continues at its watermark`(kind: StorageKind) throws {
+  func `a build that a close has interrupted continues at its watermark`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var (database, handle) = try filled(site)
     let held = HeldBuild(after: 600)
@@ -284,7 +284,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: both definitions are rebuilt if a program changes rows without registering either`() throws {
+  @Test func `both definitions are rebuilt if a program changes rows without registering either`() throws {
     let site = try StorageSite(.disk)
     var (database, handle) = try filled(site)
     let held = HeldBuild(after: 600)
@@ -307,7 +307,7 @@ struct ShadowTests {
   // MARK: - Followers and records
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a follower reads the definition in force; a snapshot whose families are gone throws`(
+  func `a follower reads the definition in force; a snapshot whose families are gone throws`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -337,7 +337,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: the record of a shadow survives encoding, and damaged ones are refused`() throws {
+  @Test func `the record of a shadow survives encoding, and damaged ones are refused`() throws {
     var record = ExtensionRecord(
       number: 3, state: .stale(FeedPosition([UInt8](0..<16))), ExtensionTraits(mirrored.definition("1")),
       versionTag: "1")

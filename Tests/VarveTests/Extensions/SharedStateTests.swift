@@ -106,7 +106,7 @@ struct SharedStateTests {
   }
 
   @Test
-  func `R7: the shared state starts with the contents of the parts, and receives each commit once, in order`() throws {
+  func `the shared state starts with the contents of the parts, and receives each commit once, in order`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in 1...2_500 { try tx.set(key, key: key, in: "c") } }
     let handle = try database.registerReady(Sum(), as: "sum")
@@ -137,7 +137,7 @@ struct SharedStateTests {
     #expect(shared.versions == shared.versions.sorted() && Set(shared.versions).count == shared.versions.count)
   }
 
-  @Test func `R7: a reader sees a commit only after the shared state has received it`() throws {
+  @Test func `a reader sees a commit only after the shared state has received it`() throws {
     let seen = Lines()
     let core = Mutex<DatabaseCore?>(nil)
     var sum = Sum(build: .none)
@@ -154,7 +154,7 @@ struct SharedStateTests {
   }
 
   @Test(arguments: [false, true])
-  func `R7: a commit that can't be made durable, or may have been lost, is not received`(isLost: Bool) throws {
+  func `a commit that can't be made durable, or may have been lost, is not received`(isLost: Bool) throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
     let handle = try database.registerReady(Sum(), as: "sum")
@@ -165,7 +165,7 @@ struct SharedStateTests {
     #expect(try Self.sums(database, handle) == (1, 1))
   }
 
-  @Test func `R7: many writers leave the same state as a rebuild`() throws {
+  @Test func `many writers leave the same state as a rebuild`() throws {
     let database = try Database.inMemory()
     let handle = try database.registerReady(Sum(), as: "sum")
     let rounds = TestScale.atMost(60)
@@ -186,7 +186,7 @@ struct SharedStateTests {
   }
 
   /// A skip already includes what the acknowledged commit adds: the two must not overlap.
-  @Test func `R7: a skip to a later commit waits for one that is being received`() throws {
+  @Test func `a skip to a later commit waits for one that is being received`() throws {
     let (isInside, isOpen) = (Flag(), Flag())
     var sum = Sum(build: .none)
     sum.moving = { _ in
@@ -221,7 +221,7 @@ struct SharedStateTests {
     func set(_ isSet: Bool = true) { value.withLock { $0 = isSet } }
   }
 
-  @Test func `R7: a registration whose shared state can't be created fails, and a later one succeeds`() throws {
+  @Test func `a registration whose shared state can't be created fails, and a later one succeeds`() throws {
     let database = try Database.inMemory()
     try database.change { tx in try tx.set(4, key: 1, in: "c") }
     #expect(throws: Broken.self) { try database.registerReady(Sum(isBroken: true), as: "sum") }
@@ -231,7 +231,7 @@ struct SharedStateTests {
     #expect(try Self.sums(database, handle) == (7, 7))
   }
 
-  @Test func `R7: an error of didSkip after a failed build is part of the error of ready`() throws {
+  @Test func `an error of didSkip after a failed build is part of the error of ready`() throws {
     let database = try Database.inMemory()
     try database.change { tx in try tx.set(4, key: 1, in: "c") }
     let fails = Flag()
@@ -245,7 +245,7 @@ struct SharedStateTests {
     #expect(throws: Stop.self) { try database.registerReady(other, as: "other") }
   }
 
-  @Test func `R7: an error of didSkip during a retried build ends that build`() throws {
+  @Test func `an error of didSkip during a retried build ends that build`() throws {
     let database = try Database.inMemory()
     try database.change { tx in try tx.set(4, key: 1, in: "c") }
     let fails = Flag()
@@ -263,7 +263,7 @@ struct SharedStateTests {
     #expect(throws: Stop.self) { try database.waitReady(handle) }
   }
 
-  @Test func `R7: after another version was built the shared state is that of the new parts`() throws {
+  @Test func `after another version was built the shared state is that of the new parts`() throws {
     let site = try StorageSite(.memory)
     for version in ["1", "2", "2"] {
       let database = try Database.open(try site.open(), path: "sum")
@@ -276,7 +276,7 @@ struct SharedStateTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R7: where another program writes, the state skips to the commit that is read`(kind: StorageKind) throws {
+  func `where another program writes, the state skips to the commit that is read`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let writer = try Database.open(try site.open(), path: "writer")
     let handle = try writer.registerReady(Sum(), as: "sum")
@@ -294,7 +294,7 @@ struct SharedStateTests {
   }
 
   @Test(arguments: [true, false])
-  func `R6: the shared state moves with the switch to another definition, and has every delta after it`(
+  func `the shared state moves with the switch to another definition, and has every delta after it`(
     isSmall: Bool
   ) throws {
     let database = try Database.inMemory()

@@ -5,10 +5,8 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Tests of the behavior of extensions that programs coming from YapDatabase rely on, by the numbers of the study's
-/// sections and recommendations.
-///
-/// Other suites cover the sections that their tests' names contain, and `YapRowTests` those about rows.
+/// Tests of the behavior of extensions that programs coming from YapDatabase rely on. `YapRowTests` has those about
+/// rows.
 struct YapExtensionTests {
   /// The lines that were recorded, in order.
   final class Record: Sendable {
@@ -88,7 +86,7 @@ struct YapExtensionTests {
 
   // MARK: - 1.2
 
-  @Test func `1.2: each write that has used an extension ends it once, as committed or as not`() throws {
+  @Test func `each write that has used an extension ends it once, as committed or as not`() throws {
     let probe = try database.registerReady(Probe(record: record), as: "probe")
     _ = record.take()
     try set(1)
@@ -114,7 +112,7 @@ struct YapExtensionTests {
     #expect(record.take() == [], "a read, and a write that has not asked for it")
   }
 
-  @Test func `1.2: a concurrent write that does not get the writer ends as not committed`() throws {
+  @Test func `a concurrent write that does not get the writer ends as not committed`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try Database.inMemory(options: options)
@@ -130,7 +128,7 @@ struct YapExtensionTests {
     #expect(record.take() == ["inserted c/1", "not committed"])
   }
 
-  @Test func `1.2: a concurrent write that conflicts ends as not committed, and its retry as committed`()
+  @Test func `a concurrent write that conflicts ends as not committed, and its retry as committed`()
     throws
   {
     let database = try Database.inMemory()
@@ -152,7 +150,7 @@ struct YapExtensionTests {
       ])
   }
 
-  @Test func `1.2: a name can be registered once, and an extension may refuse to coexist with others`() throws {
+  @Test func `a name can be registered once, and an extension may refuse to coexist with others`() throws {
     try database.registerReady(Probe(record: record), as: "probe")
     #expect(errorCode { try database.registerReady(Probe(record: record), as: "probe") } == .alreadyDefined)
     #expect(errorCode { try database.registerReady(Probe(record: record), as: "") } == .invalidArgument)
@@ -167,7 +165,7 @@ struct YapExtensionTests {
     }
   }
 
-  @Test func `1.2: using an extension while it is built throws, with the progress`() throws {
+  @Test func `using an extension while it is built throws, with the progress`() throws {
     try database.write { tx in for key in 0..<3_000 { try tx.set("a word", key: key, in: "notes") } }
     // The handle stands for the name: it is valid for the next registration too.
     let words = try database.registerReady(WordCount(), as: "words")
@@ -189,7 +187,7 @@ struct YapExtensionTests {
 
   // MARK: - Recommendations
 
-  @Test func `REC 97: an extension that can't begin throws the reason, and is never silently absent`() throws {
+  @Test func `an extension that can't begin throws the reason, and is never silently absent`() throws {
     let isBroken = Mutex(false)
     let probe = try database.registerReady(
       Probe(record: record, isBroken: { isBroken.withLock { $0 } }), as: "probe")
@@ -205,7 +203,7 @@ struct YapExtensionTests {
     #expect(errorCode { _ = try database.read { tx in _ = try tx[probe] } } == .unknownExtension)
   }
 
-  @Test func `REC 98: a connection pinned before the registration throws until it advances`() throws {
+  @Test func `a connection pinned before the registration throws until it advances`() throws {
     try set(1, in: "notes")
     let connection = database.connection()
     try connection.beginLongLivedRead()
@@ -217,7 +215,7 @@ struct YapExtensionTests {
     #expect(try count(connection) == 1)
   }
 
-  @Test func `REC 99: an extension also receives rows that can't be decoded`() throws {
+  @Test func `an extension also receives rows that can't be decoded`() throws {
     try database.write { tx in
       try tx.set("text", key: 1, in: "c")
       try tx.set([1, 2], key: 2, in: "c")
@@ -278,7 +276,7 @@ struct YapExtensionTests {
     }
   }
 
-  @Test func `REC 100: at the end extensions write in the order of registration, until none writes any more`()
+  @Test func `at the end extensions write in the order of registration, until none writes any more`()
     throws
   {
     // By name, the order would be the opposite: "a" feeds "z", which was registered first.
@@ -291,7 +289,7 @@ struct YapExtensionTests {
     #expect(rows == ["a", "z"])
   }
 
-  @Test func `1.2: pending writes of an extension are undone with a savepoint`() throws {
+  @Test func `pending writes of an extension are undone with a savepoint`() throws {
     try database.registerReady(Echo(name: "e", source: "first", target: "last", record: record), as: "e")
     _ = record.take()
     try database.write { tx in

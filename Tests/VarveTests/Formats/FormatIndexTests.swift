@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of indexes across the versions of a format.
-@Suite(.timeLimit(.minutes(2))) struct FormatIndexTests {
+struct FormatIndexTests {
   fileprivate struct Song: Codable, Identifiable, Hashable, Sendable {
     var id: Int
     var name: String
@@ -195,8 +195,7 @@ import VarveTestSupport
     }
   }
 
-  @Test
-  func `an undeclared change of keys by a conversion is found by a comparison and repaired by rebuild`()
+  @Test func `an undeclared change of keys by a conversion is found by a comparison and repaired by rebuild`()
     throws
   {
     try fill(40)

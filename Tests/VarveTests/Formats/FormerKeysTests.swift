@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of formats whose collection had another name in an earlier version of the program.
-@Suite(.timeLimit(.minutes(2))) struct FormerKeysTests {
+struct FormerKeysTests {
   private let shared: SharedBackend
 
   init() throws { shared = try SharedBackend() }

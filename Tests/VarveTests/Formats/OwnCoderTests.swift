@@ -7,7 +7,7 @@ import VarveEngine
 @testable import Varve
 
 /// Tests of custom coders: the bytes that they write, and collections in which one coder succeeds another.
-@Suite(.timeLimit(.minutes(2))) struct OwnCoderTests {
+struct OwnCoderTests {
   private struct Note: Codable, Identifiable, Hashable, Sendable {
     var id: Int
     var text: String

@@ -9,7 +9,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of renaming a collection while the database is open.
-@Suite(.timeLimit(.minutes(2))) struct RenamingTests {
+struct RenamingTests {
   private func fill(_ database: Database, _ collection: String = "books", _ keys: Range<Int> = 0..<10) throws {
     try database.change { tx in
       for key in keys { try tx.set("\(collection) \(key)", key: key, in: collection, metadata: key) }

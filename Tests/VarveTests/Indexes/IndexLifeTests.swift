@@ -100,7 +100,7 @@ struct IndexLifeTests {
     _ = registered.addWaiting { _ in gate.pass() }
     let index = try #require(registered.traits.parts.firstIndex { $0.name == "i.title" })
     try database.core.rebuild([index], of: name) { _ in }
-    gate.waitUntilHeld()
+    await gate.waitUntilHeld()
     var counts = database.observe { tx -> Int in
       do {
         return try volumes.count("title 1", from: \.title, in: tx)
@@ -137,7 +137,7 @@ struct IndexLifeTests {
   @Test(arguments: StorageKind.allCases)
   func `in a follower the other indexes answer while one is rebuilt`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
-    let definition = try DatabaseDefinition { SlowVolumeFormat.self }
+    let definition = DatabaseDefinition { SlowVolumeFormat.self }
     let writer = try Database.open(try site.open(), path: "writer", definition: definition)
     let slow = Store<SlowVolumeFormat>(in: writer)
     try writer.write { tx in

@@ -143,7 +143,7 @@ struct RowIndexTests {
 
   @Test func `indexes are added and removed with the definition, and rebuilt on request`() throws {
     let shared = try SharedBackend()
-    let plain = try DatabaseDefinition { CollectionDefinition("songs", Song.self, key: String.self) }
+    let plain = DatabaseDefinition { CollectionDefinition("songs", Song.self, key: String.self) }
     var database = try shared.open(plain)
     try database.write { tx in for (key, song) in Self.songs { try tx.set(song, key: key, in: "songs") } }
     #expect(
@@ -172,8 +172,7 @@ struct RowIndexTests {
     try database.close()
   }
 
-  @Test
-  func `D2: an index whose closure has other values and another version is rebuilt, and any other change is refused`()
+  @Test func `an index whose closure has other values and another version is rebuilt, and any other change is refused`()
     throws
   {
     let shared = try SharedBackend()

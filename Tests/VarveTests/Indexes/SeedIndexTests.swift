@@ -90,7 +90,7 @@ struct SeedIndexTests {
 
     init(_ backend: SharedBackend) async throws {
       database = try backend.open(
-        try DatabaseDefinition {
+        DatabaseDefinition {
           BookStore.self
           AuthorStore.self
           ShelfStore.self

@@ -8,7 +8,6 @@ import Testing
 @testable import Varve
 
 /// Tests of observations of queries and reads.
-@Suite(.timeLimit(.minutes(5)))
 struct QueryObservationTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>

@@ -8,7 +8,6 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of what wakes an observed closure: the keys that it has read, of rows and of the parts of extensions.
-@Suite(.timeLimit(.minutes(5)))
 struct ReadObservationTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -136,7 +135,7 @@ struct ReadObservationTests {
     #expect(try await values.next() == .some(nil))
     mayEnd.signal()
     #expect(try await values.next() == [7])
-    try await Threads.alone { writer.join() }
+    await writer.join()
     #expect(try await database.read { tx in try tx[handle].part("own").get([1]) } == [7])
   }
 

@@ -6,14 +6,10 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Tests of the defects of CodableDatastore that concern stores, by the numbers of the study: none exists here.
-///
-/// `RowIndexTests` has D2, an index whose key path means something else than before.
-///
-/// `NumberedTests` checks that every number has a test.
+/// Tests of defects of CodableDatastore that concern stores: none exists here.
 struct DefectTests {
   @Test(arguments: StoreLocation.allCases)
-  func `D1: dates are keys with their full precision`(location: StoreLocation) async throws {
+  func `dates are keys with their full precision`(location: StoreLocation) async throws {
     struct Event: Codable, Identifiable, Hashable, Sendable {
       var id: Date
       var text: String
@@ -35,7 +31,7 @@ struct DefectTests {
   }
 
   @Test(arguments: [true, false])
-  func `D3: another type of identifier is an error, and the rows stay`(isDefined: Bool) async throws {
+  func `another type of identifier is an error, and the rows stay`(isDefined: Bool) async throws {
     struct Renamed: StoreFormat {
       static let collection = "notes"
       struct Instance: Codable, Identifiable, Sendable { var id: String }
@@ -63,7 +59,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `D4: a store first used in a transaction that throws writes no row and no collection`(location: StoreLocation)
+  func `a store first used in a transaction that throws writes no row and no collection`(location: StoreLocation)
     async throws
   {
     let open = try location.open()
@@ -90,7 +86,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `D5: a store first used in a read can be used after it`(location: StoreLocation) async throws {
+  func `a store first used in a read can be used after it`(location: StoreLocation) async throws {
     let open = try location.open()
     let books = Store<BookFormat>(in: open.database)
     #expect(try open.reading { tx in try books.count(in: tx) } == 0)
@@ -101,7 +97,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `D6: a write inside a read throws, and is not shown and then lost`(location: StoreLocation) async throws {
+  func `a write inside a read throws, and is not shown and then lost`(location: StoreLocation) async throws {
     let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try open.reading { tx throws in
@@ -114,7 +110,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `D7: a long key is stored, and one that is too long is refused before anything is written`(
+  func `a long key is stored, and one that is too long is refused before anything is written`(
     location: StoreLocation
   ) async throws {
     let open = try location.open()
@@ -135,7 +131,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `D8: an emptied store is empty in both directions`(location: StoreLocation) async throws {
+  func `an emptied store is empty in both directions`(location: StoreLocation) async throws {
     let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (1...300).map(Note.init))
@@ -147,7 +143,7 @@ struct DefectTests {
     #expect(try await notes.count == 0)
   }
 
-  @Test func `D9: a reader sees each new commit of a writer`() async throws {
+  @Test func `a reader sees each new commit of a writer`() async throws {
     let directory = try TemporaryDirectory()
     let writer = try OpenDatabase.database(in: directory)
     let written = Store<NoteFormat>(in: writer)
@@ -173,7 +169,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `D10: two stores in one read share a snapshot`(location: StoreLocation) async throws {
+  func `two stores in one read share a snapshot`(location: StoreLocation) async throws {
     let open = try location.open()
     let first = Store<NoteFormat>(in: open.database, collection: "first")
     let second = Store<NoteFormat>(in: open.database, collection: "second")
@@ -202,7 +198,7 @@ struct DefectTests {
       }
     }
     reading.start()
-    gate.waitUntilHeld()
+    await gate.waitUntilHeld()
     try await write("new")
     gate.open()
     while seen.withLock({ $0.isEmpty }) { await Task.yield() }
@@ -210,7 +206,7 @@ struct DefectTests {
     #expect(try await second.load(1)?.text == "new")
   }
 
-  @Test func `D11: collect returns as many as requested`() async throws {
+  @Test func `collect returns as many as requested`() async throws {
     let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (1...5).map(Note.init))
@@ -218,7 +214,7 @@ struct DefectTests {
     #expect(try await notes.load(...).collect(upTo: 3).map(\.id) == [1, 2, 3])
   }
 
-  @Test func `D12: two formats of one key are an error`() async throws {
+  @Test func `two formats of one key are an error`() async throws {
     let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database, collection: "shared")
     let books = Store<BookFormat>(in: open.database, collection: "shared")
@@ -230,7 +226,7 @@ struct DefectTests {
     #expect(try await Store<NoteFormat>(in: open.database, collection: "shared").load(1) == Note(1))
   }
 
-  @Test func `D13: a detached write that perform waits for throws, and does not hang`() async throws {
+  @Test func `a detached write that perform waits for throws, and does not hang`() async throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try await Database.inMemory(options: options)
@@ -243,7 +239,7 @@ struct DefectTests {
     #expect(try await notes.load(...).collect() == [Note(1)])
   }
 
-  @Test func `D14: a sequence can be iterated any number of times`() async throws {
+  @Test func `a sequence can be iterated any number of times`() async throws {
     let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (1...5).map(Note.init))
@@ -251,7 +247,7 @@ struct DefectTests {
     for _ in 0..<3 { #expect(try await rows.collect().count == 5) }
   }
 
-  @Test func `D15: versions of strings are in the order of their declaration`() async throws {
+  @Test func `versions of strings are in the order of their declaration`() async throws {
     struct Nine: StoreFormat {
       static let collection = "versions"
       enum Version: String, CaseIterable, Sendable { case v9 }
@@ -282,7 +278,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `D16: observers that start inside a transaction receive all of it, the first like the second`(
+  func `observers that start inside a transaction receive all of it, the first like the second`(
     location: StoreLocation
   ) async throws {
     let open = try location.open()
@@ -306,7 +302,7 @@ struct DefectTests {
     }
   }
 
-  @Test func `D17: a task that continues after its transaction gets an error`() async throws {
+  @Test func `a task that continues after its transaction gets an error`() async throws {
     let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     let (ended, end) = AsyncStream.makeStream(of: Void.self)

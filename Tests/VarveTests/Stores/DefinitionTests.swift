@@ -137,6 +137,15 @@ struct FormatDefinitionTests {
     try await Database.open(at: url) { NoteFormat.self }.close()
   }
 
+  private static func check<Format: StoreFormat>(
+    _ format: Format.Type, in database: Database, _ what: String
+  ) async where Format.Instance == Note {
+    let error = await #expect(throws: DatabaseError.self) { _ = try await Database.inMemory { format } }
+    #expect(error?.code == .invalidDefinition)
+    #expect(error?.description.contains(what) == true)
+    #expect(await errorCode { try await Store<Format>(in: database).persist(Note(1)) } == .invalidDefinition)
+  }
+
   @Test func `a contradictory definition is refused, and so is a store of it`() async throws {
     struct Nameless: StoreFormat {
       static let collection = ""
@@ -176,20 +185,10 @@ struct FormatDefinitionTests {
       static func decode(_ stored: StoredValue, version: Version) throws -> Note { try stored.decode() }
     }
     let open = try StoreLocation.memory.open()
-    func check<Format: StoreFormat>(_ format: Format.Type, _ what: String) async where Format.Instance == Note {
-      do {
-        _ = try await Database.inMemory { format }
-        Issue.record("it should be refused")
-      } catch {
-        #expect((error as? DatabaseError)?.code == .invalidDefinition)
-        #expect("\(error)".contains(what), "\(error)")
-      }
-      #expect(await errorCode { try await Store<Format>(in: open.database).persist(Note(1)) } == .invalidDefinition)
-    }
-    await check(Nameless.self, "empty")
-    await check(Forgetful.self, "\"first\", \"third\"")
-    await check(Doubled.self, "one raw value")
-    await check(Homeless.self, "current version")
+    await Self.check(Nameless.self, in: open.database, "empty")
+    await Self.check(Forgetful.self, in: open.database, "\"first\", \"third\"")
+    await Self.check(Doubled.self, in: open.database, "one raw value")
+    await Self.check(Homeless.self, in: open.database, "current version")
     let nameless = Store(of: Data.self, key: Int.self, in: open.database, collection: "")
     #expect(await errorCode { try await nameless.persist(Data(), for: 1) } == .invalidDefinition)
     #expect(try open.reading { tx in try tx.collections() }.isEmpty)
@@ -210,7 +209,7 @@ struct FormatDefinitionTests {
     }
   }
 
-  @Test func `F3: each call refuses an invalid definition, even a read of a collection that does not exist yet`()
+  @Test func `each call refuses an invalid definition, even a read of a collection that does not exist yet`()
     async throws
   {
     let open = try StoreLocation.memory.open()

@@ -148,7 +148,7 @@ struct FormatVersionTests {
   }
 
   @Test(arguments: [true, false])
-  func `F4: no call replaces a newer row, or newer metadata of an older one`(hasRule: Bool) async throws {
+  func `no call replaces a newer row, or newer metadata of an older one`(hasRule: Bool) async throws {
     let backend = try SharedBackend()
     try await Self.history(backend, true)
     try await Self.run(Third.self, on: backend, defined: true) { cars async throws in
@@ -205,7 +205,7 @@ struct FormatVersionTests {
     }
   }
 
-  @Test func `F4: a newer row is removed by all calls that need not return it`() async throws {
+  @Test func `a newer row is removed by all calls that need not return it`() async throws {
     let backend = try SharedBackend()
     try await Self.history(backend, true)
     let definition = DatabaseDefinition {

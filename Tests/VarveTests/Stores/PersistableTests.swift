@@ -25,7 +25,7 @@ struct PersistableTests {
   // MARK: - In a transaction
 
   @Test(arguments: StoreLocation.allCases)
-  func `2.3: items are set, loaded, changed and removed in a transaction`(location: StoreLocation) throws {
+  func `items are set, loaded, changed and removed in a transaction`(location: StoreLocation) throws {
     let open = try location.open()
     try open.writing { tx throws in
       #expect(try Self.items[0].persist(in: tx) == nil)
@@ -60,7 +60,7 @@ struct PersistableTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `2.1: items are found by their rows too`(location: StoreLocation) throws {
+  func `items are found by their rows too`(location: StoreLocation) throws {
     let open = try filled(location)
     try open.reading { tx throws in
       let row = try Self.items[1].rowKey
@@ -77,7 +77,7 @@ struct PersistableTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `2.1: metadata is read with its item, and alone`(location: StoreLocation) throws {
+  func `metadata is read with its item, and alone`(location: StoreLocation) throws {
     let open = try filled(location)
     try open.writing { tx throws in
       #expect(try Photo.load(1, in: tx) == Self.photos[0])
@@ -92,7 +92,7 @@ struct PersistableTests {
     }
   }
 
-  @Test func `2.3: an item is set as given: without metadata its row has none afterwards`() throws {
+  @Test func `an item is set as given: without metadata its row has none afterwards`() throws {
     let open = try filled()
     try open.writing { tx throws in
       var photo = try #require(try Photo.load(1, in: tx))
@@ -132,7 +132,7 @@ struct PersistableTests {
   // MARK: - Outside of transactions
 
   @Test(arguments: StoreLocation.allCases)
-  func `2.3, 2.4: each call has a form that is its own transaction`(location: StoreLocation) async throws {
+  func `each call has a form that is its own transaction`(location: StoreLocation) async throws {
     let open = try location.open()
     let database = open.database
     #expect(try await Self.items[0].persist(in: database) == nil)
@@ -181,7 +181,7 @@ struct PersistableTests {
     #expect(backend.asked.durabilities.last == .process)
   }
 
-  @Test func `2.4: a sequence is one transaction: if one item can't be written, none is`() async throws {
+  @Test func `a sequence is one transaction: if one item can't be written, none is`() async throws {
     struct Measure: Persistable {
       static let collection = "measures"
       var id: Double
@@ -216,7 +216,7 @@ struct PersistableTests {
     #expect(try await Item.count(in: database) == 0)
   }
 
-  @Test func `2.5: closures of connections read and write items, at the connection's snapshot`()
+  @Test func `closures of connections read and write items, at the connection's snapshot`()
     async throws
   {
     let open = try StoreLocation.memory.open()
@@ -251,7 +251,7 @@ struct PersistableTests {
     #expect(await errorCode { try await photos.insert(Self.photos[2]) } == .alreadyExists)
   }
 
-  @Test func `2.2: items may be classes`() async throws {
+  @Test func `items may be classes`() async throws {
     let open = try StoreLocation.memory.open()
     try await Keeper(id: 1, metadata: "first").persist(in: open.database)
     let keeper = try #require(try await Keeper.load(1, in: open.database))

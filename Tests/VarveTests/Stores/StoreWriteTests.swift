@@ -209,7 +209,7 @@ struct StoreWriteTests {
       try await notes.insert(Note(2))
       #expect(try await notes.count == 2)
       #expect(try open.reading { tx in try notes.count(in: tx) } == 2)
-      Threads.run(1) { _ throws in #expect(try open.reading { tx in try notes.count(in: tx) } == 0) }
+      await Threads.start { _ throws in #expect(try open.reading { tx in try notes.count(in: tx) } == 0) }.join()
     }
     await #expect(throws: StoreStop.self) {
       try await open.database.perform {

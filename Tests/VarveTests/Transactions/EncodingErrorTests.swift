@@ -70,13 +70,13 @@ struct EncodingErrorTests {
     }
   }
 
-  @Test func `F2: the cause of an object or metadata that can't be encoded is its type's error`() throws {
+  @Test func `the cause of an object or metadata that can't be encoded is its type's error`() throws {
     try Self.run(Binary.self)
     try Self.run(JSON.self)
     try Self.run(PropertyList.self)
   }
 
-  @Test func `F2: the cause of a change set object that can't be encoded or decoded is its type's error`()
+  @Test func `the cause of a change set object that can't be encoded or decoded is its type's error`()
     async throws
   {
     let open = try StoreLocation.memory.open()

@@ -8,7 +8,7 @@ import VarveTestSupport
 /// Tests of the transactions of tasks: `perform`, and the asynchronous forms of `read` and `write`.
 struct PerformTests {
   private let database: Database
-  init() throws { database = try Database.inMemory() }
+  init() throws { database = try Database.inMemory(options: .patient) }
 
   private struct Stop: Error {}
 
@@ -58,7 +58,7 @@ struct PerformTests {
       #expect(throws: Stop.self) { try putAndFail() }
       #expect(refused() == [.invalidArgument, .invalidArgument])
       // Other threads do not see the rows yet.
-      Threads.run(1) { _ throws in #expect(try keys() == []) }
+      await Threads.start { _ throws in #expect(try keys() == []) }.join()
     }
     #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
     await #expect(throws: Stop.self) {
@@ -113,7 +113,7 @@ struct PerformTests {
     #expect(try keys() == Array(0..<50))
   }
 
-  @Test func `D17: a task that outlives its perform gets an error`() async throws {
+  @Test func `a task that outlives its perform gets an error`() async throws {
     let gate = AsyncStream<Void>.makeStream()
     let late = try await database.perform {
       Task {
@@ -127,7 +127,7 @@ struct PerformTests {
     #expect(try keys() == [])
   }
 
-  @Test func `D13: a detached write that is awaited inside perform fails, and nothing hangs`() async throws {
+  @Test func `a detached write that is awaited inside perform fails, and nothing hangs`() async throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try await Database.inMemory(options: options)
@@ -216,7 +216,7 @@ struct PerformTests {
 
   // MARK: - End
 
-  @Test func `D16: a perform that iterates while close begins runs to its end`() async throws {
+  @Test func `a perform that iterates while close begins runs to its end`() async throws {
     let database = try await Database.inMemory()
     try database.change { tx in for key in 0..<2_000 { try tx.set(key, key: key, in: "rows") } }
     let closing = Mutex<Task<Void, any Error>?>(nil)
@@ -235,7 +235,7 @@ struct PerformTests {
     try await closing.withLock { $0 }?.value
   }
 
-  @Test func `D18e: a task that outlives its perform reads normally, and its writes throw the reason`()
+  @Test func `a task that outlives its perform reads normally, and its writes throw the reason`()
     async throws
   {
     let database = try await Database.inMemory()

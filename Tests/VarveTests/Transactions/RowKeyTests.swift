@@ -7,7 +7,7 @@ import Testing
 
 /// Tests of rows that are addressed by the keys of change sets and hooks, without the key's type.
 struct RowKeyTests {
-  @Test func `R12: a key from a change equals one made of its bytes, and hashes the same`() throws {
+  @Test func `a key from a change equals one made of its bytes, and hashes the same`() throws {
     let database = try Database.inMemory()
     let lines = Lines()
     let seen = Mutex<[RowKey]>([])

@@ -44,7 +44,7 @@ struct RowTests {
     }
   }
 
-  @Test func `REC 85: set without metadata removes it, and replaceObject keeps it`() throws {
+  @Test func `set without metadata removes it, and replaceObject keeps it`() throws {
     try database.write { tx in
       try tx.set(Self.emma, key: "e", in: "books", metadata: Size(pages: 400))
       try tx.replaceObject(Self.moby, key: "e", in: "books")
@@ -77,7 +77,7 @@ struct RowTests {
     #expect(try reading { try $0.keys(String.self, in: "books") } == ["m"])
   }
 
-  @Test func `1.1: a row keeps its number through updates, and a new one gets another`() throws {
+  @Test func `a row keeps its number through updates, and a new one gets another`() throws {
     try database.write { try $0.set(Self.moby, key: "m", in: "books") }
     let first = try database.read { try $0.row(key: "m", in: "books")?.id }
     try database.write { try $0.set(Self.emma, key: "m", in: "books") }

@@ -54,7 +54,7 @@ struct TransactionRuleTests {
     #expect(code { _ = try rows?.next() } == .transactionEnded)
   }
 
-  @Test func `D6: a write inside a read on the same thread is refused`() throws {
+  @Test func `a write inside a read on the same thread is refused`() throws {
     try database.read { _ in
       #expect(code { try database.write { tx in try tx.set(1, key: 1, in: "c") } } == .writeInsideRead)
     }
@@ -70,7 +70,7 @@ struct TransactionRuleTests {
     #expect(seen == [7])
   }
 
-  @Test func `1.1, REC 86: rollback leaves no trace, and its write throws`() throws {
+  @Test func `rollback leaves no trace, and its write throws`() throws {
     let completed = Mutex(0)
     let error = #expect(throws: DatabaseError.self) {
       try database.write { tx in

@@ -5,121 +5,91 @@ import Testing
 @testable import Varve
 
 /// Tests of the order in which waiting tasks get the writer.
-@Suite(.timeLimit(.minutes(1))) struct WriterQueueTests {
+struct WriterQueueTests {
   private static let long = Duration.seconds(3_600)
 
-  /// Starts a waiting task, and returns once it is in the queue.
+  /// Starts a task that has begun to wait when this returns.
   private func waiter(
-    _ queue: WriterQueue, _ timeout: Duration = long, _ body: @escaping @Sendable () -> Void = {}
-  ) async -> Task<Void, any Error> {
-    let arrivals = queue.arrivalCount
-    let task = Task {
+    _ queue: WriterQueue, on executor: LateExecutor, _ timeout: Duration = long,
+    _ body: @escaping @Sendable () -> Void = {}
+  ) -> Task<Void, any Error> {
+    Task(executorPreference: executor) {
       try await queue.acquire("waiter", timeout: timeout)
       body()
       queue.release()
     }
-    while queue.arrivalCount == arrivals, !Task.isCancelled { await Task.yield() }
-    return task
-  }
-
-  /// Ends the waits too if the time limit ends the test, so that a queue that loses a waiter fails the test instead
-  /// of hanging.
-  private func withQueue(_ body: (WriterQueue) async throws -> Void) async throws {
-    let queue = WriterQueue()
-    try await withTaskCancellationHandler {
-      try await body(queue)
-    } onCancel: {
-      queue.close()
-    }
   }
 
   @Test func `tasks get the writer in the order of arrival, and share one timer`() async throws {
-    try await withQueue { queue in
-      let order = Mutex<[Int]>([])
-      #expect(try queue.tryAcquire(nil))
-      var tasks: [Task<Void, any Error>] = []
-      for number in 0..<500 {
-        tasks.append(await waiter(queue) { order.withLock { $0.append(number) } })
-      }
-      #expect(queue.waiterCount == 500)
-      #expect(queue.timerCount == 1)
-      queue.release()
-      for task in tasks { try await task.value }
-      #expect(order.withLock { $0 } == Array(0..<500))
-      #expect(queue.waiterCount == 0)
+    let (queue, executor) = (WriterQueue(), LateExecutor())
+    let order = Mutex<[Int]>([])
+    #expect(try queue.tryAcquire(nil))
+    let tasks = (0..<500).map { number in
+      waiter(queue, on: executor) { order.withLock { $0.append(number) } }
     }
-  }
-
-  /// Adds a waiter that has begun to wait when this returns, and that resumes only after `executor.release()` when it
-  /// is called.
-  private func lateWaiter(
-    _ queue: WriterQueue, _ executor: LateExecutor, _ body: @escaping @Sendable () -> Void = {}
-  ) -> Task<Void, any Error> {
-    defer { executor.hold() }
-    return Task(executorPreference: executor) {
-      try await queue.acquire("late", timeout: Self.long)
-      body()
-      queue.release()
-    }
+    #expect(queue.waiterCount == 500)
+    #expect(queue.timerCount == 1)
+    queue.release()
+    for task in tasks { try await task.value }
+    #expect(order.withLock { $0 } == Array(0..<500))
+    #expect(queue.waiterCount == 0)
   }
 
   @Test func `a running caller may take the writer before a woken waiter, which is then handed the writer`()
     async throws
   {
-    try await withQueue { queue in
-      let order = Mutex<[String]>([])
-      let executor = LateExecutor()
-      #expect(try queue.tryAcquire("holder"))
-      let first = lateWaiter(queue, executor) { order.withLock { $0.append("first") } }
-      let second = await waiter(queue) { order.withLock { $0.append("second") } }
+    let (queue, executor) = (WriterQueue(), LateExecutor())
+    let order = Mutex<[String]>([])
+    #expect(try queue.tryAcquire("holder"))
+    let first = waiter(queue, on: executor) { order.withLock { $0.append("first") } }
+    let second = waiter(queue, on: LateExecutor()) { order.withLock { $0.append("second") } }
+    executor.hold()
+    queue.release()
+    // The first waiter was called, and has not resumed: no other waiter is called meanwhile.
+    for _ in 0..<3 {
+      #expect(try queue.acquireSoon("passing"))
+      #expect(queue.waiterCount == 1)
       queue.release()
-      // The first waiter was called, and has not resumed: no other waiter is called meanwhile.
-      for _ in 0..<3 {
-        #expect(try queue.acquireSoon("passing"))
-        #expect(queue.waiterCount == 1)
-        queue.release()
-      }
-      #expect(try queue.tryAcquire("passing"))
-      executor.release()
-      #expect(queue.waiterCount == 2)
-      #expect(order.withLock { $0 }.isEmpty)
-      // The waiter is first in the queue again, and the writer is handed to it: no other can pass it again.
-      executor.hold()
-      queue.release()
-      #expect(try !queue.tryAcquire("passing again"))
-      executor.release()
-      try await first.value
-      try await second.value
-      #expect(order.withLock { $0 } == ["first", "second"])
-      #expect(queue.waiterCount == 0)
-      #expect(try queue.tryAcquire(nil))
     }
+    #expect(try queue.tryAcquire("passing"))
+    executor.release()
+    #expect(queue.waiterCount == 2)
+    #expect(order.withLock { $0 }.isEmpty)
+    // The waiter is first in the queue again, and the writer is handed to it: no other can pass it again.
+    executor.hold()
+    queue.release()
+    #expect(try !queue.tryAcquire("passing again"))
+    executor.release()
+    try await first.value
+    try await second.value
+    #expect(order.withLock { $0 } == ["first", "second"])
+    #expect(queue.waiterCount == 0)
+    #expect(try queue.tryAcquire(nil))
   }
 
   @Test func `a woken waiter that is cancelled leaves the queue, and the next waiter gets the writer`() async throws {
-    try await withQueue { queue in
-      let executor = LateExecutor()
-      let ran = Mutex(0)
-      #expect(try queue.tryAcquire("holder"))
-      let first = lateWaiter(queue, executor) { ran.withLock { $0 += 1 } }
-      let second = await waiter(queue) { ran.withLock { $0 += 10 } }
-      queue.release()
-      #expect(try queue.tryAcquire("passing"))
-      first.cancel()
-      executor.release()
-      await #expect(throws: CancellationError.self) { try await first.value }
-      queue.release()
-      try await second.value
-      #expect(ran.withLock { $0 } == 10)
-      #expect(try queue.tryAcquire(nil))
-    }
+    let (queue, executor) = (WriterQueue(), LateExecutor())
+    let ran = Mutex(0)
+    #expect(try queue.tryAcquire("holder"))
+    let first = waiter(queue, on: executor) { ran.withLock { $0 += 1 } }
+    let second = waiter(queue, on: LateExecutor()) { ran.withLock { $0 += 10 } }
+    executor.hold()
+    queue.release()
+    #expect(try queue.tryAcquire("passing"))
+    first.cancel()
+    executor.release()
+    await #expect(throws: CancellationError.self) { try await first.value }
+    queue.release()
+    try await second.value
+    #expect(ran.withLock { $0 } == 10)
+    #expect(try queue.tryAcquire(nil))
   }
 
   @Test func `a strict queue gives the writer to no caller before its waiters`() async throws {
-    let queue = WriterQueue(isStrict: true)
+    let (queue, executor) = (WriterQueue(isStrict: true), LateExecutor())
     #expect(try queue.tryAcquire("holder"))
-    let executor = LateExecutor()
-    let first = lateWaiter(queue, executor)
+    let first = waiter(queue, on: executor)
+    executor.hold()
     queue.release()
     #expect(try !queue.acquireSoon("passing"))
     executor.release()
@@ -128,43 +98,38 @@ import Testing
   }
 
   @Test func `a wait that times out throws, and the other waiters keep their order`() async throws {
-    try await withQueue { queue in
-      let order = Mutex<[Int]>([])
-      #expect(try queue.tryAcquire("holder"))
-      var tasks: [Task<Void, any Error>] = []
-      for number in 0..<30 {
-        let isShort = number % 3 == 1
-        let task = await waiter(queue, isShort ? .milliseconds(1 + number % 5) : Self.long) {
-          order.withLock { $0.append(number) }
-        }
-        tasks.append(task)
+    let (queue, executor) = (WriterQueue(), LateExecutor())
+    let order = Mutex<[Int]>([])
+    #expect(try queue.tryAcquire("holder"))
+    let tasks = (0..<30).map { number in
+      let isShort = number % 3 == 1
+      return waiter(queue, on: executor, isShort ? .milliseconds(1 + number % 5) : Self.long) {
+        order.withLock { $0.append(number) }
       }
-      for (number, task) in tasks.enumerated() where number % 3 == 1 {
-        let result = await task.result
-        let error = try #require(throws: DatabaseError.self) { try result.get() }
-        #expect(error.code == .writerBusy)
-        #expect(error.description.contains("held by \"holder\""))
-      }
-      #expect(queue.waiterCount == 20)
-      queue.release()
-      for (number, task) in tasks.enumerated() where number % 3 != 1 { try await task.value }
-      #expect(order.withLock { $0 } == (0..<30).filter { $0 % 3 != 1 })
     }
+    for (number, task) in tasks.enumerated() where number % 3 == 1 {
+      let result = await task.result
+      let error = try #require(throws: DatabaseError.self) { try result.get() }
+      #expect(error.code == .writerBusy)
+      #expect(error.description.contains("held by \"holder\""))
+    }
+    #expect(queue.waiterCount == 20)
+    queue.release()
+    for (number, task) in tasks.enumerated() where number % 3 != 1 { try await task.value }
+    #expect(order.withLock { $0 } == (0..<30).filter { $0 % 3 != 1 })
   }
 
   @Test func `closing the queue ends every wait`() async throws {
-    try await withQueue { queue in
-      #expect(try queue.tryAcquire(nil))
-      var tasks: [Task<Void, any Error>] = []
-      for _ in 0..<5 { tasks.append(await waiter(queue)) }
-      queue.close()
-      for task in tasks {
-        let result = await task.result
-        let error = try #require(throws: DatabaseError.self) { try result.get() }
-        #expect(error.code == .closed)
-      }
-      #expect(queue.waiterCount == 0)
+    let (queue, executor) = (WriterQueue(), LateExecutor())
+    #expect(try queue.tryAcquire(nil))
+    let tasks = (0..<5).map { _ in waiter(queue, on: executor) }
+    queue.close()
+    for task in tasks {
+      let result = await task.result
+      let error = try #require(throws: DatabaseError.self) { try result.get() }
+      #expect(error.code == .closed)
     }
+    #expect(queue.waiterCount == 0)
   }
 
   @Test(arguments: [1, 2, 3] as [UInt64])
@@ -210,25 +175,46 @@ import Testing
   }
 }
 
-/// An executor that runs jobs at once, or keeps them until `release`.
+/// An executor that runs its jobs one after the other on the threads that enqueue them, or keeps them until `release`.
 private final class LateExecutor: TaskExecutor {
-  private let held = Mutex<[UnownedJob]?>(nil)
+  private struct State {
+    var jobs: [UnownedJob] = []
+    var isHeld = false
+    var isRunning = false
+  }
+
+  private let state = Mutex(State())
 
   func enqueue(_ job: consuming ExecutorJob) {
     let job = UnownedJob(job)
-    let isHeld = held.withLock { held in
-      held?.append(job)
-      return held != nil
-    }
-    if !isHeld { run(job) }
+    state.withLock { $0.jobs.append(job) }
+    run()
   }
 
-  func hold() { held.withLock { $0 = [] } }
+  func hold() { state.withLock { $0.isHeld = true } }
 
   func release() {
-    let jobs = held.withLock { $0.take() }
-    for job in jobs ?? [] { run(job) }
+    state.withLock { $0.isHeld = false }
+    run()
   }
 
-  private func run(_ job: UnownedJob) { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
+  /// Runs the jobs, unless another call does: then that one runs them.
+  private func run() {
+    let isOther = state.withLock { state in
+      defer { state.isRunning = true }
+      return state.isRunning
+    }
+    if isOther { return }
+    while let job = next() { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
+  }
+
+  private func next() -> UnownedJob? {
+    state.withLock { state in
+      guard !state.isHeld, !state.jobs.isEmpty else {
+        state.isRunning = false
+        return nil
+      }
+      return state.jobs.removeFirst()
+    }
+  }
 }

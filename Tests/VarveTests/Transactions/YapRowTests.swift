@@ -5,10 +5,8 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Tests of the behavior that programs coming from YapDatabase rely on, by the numbers of the study's sections and
-/// recommendations: rows, transactions and connections.
-///
-/// Other suites cover the sections that their tests' names contain, and `YapExtensionTests` those about extensions.
+/// Tests of the behavior that programs coming from YapDatabase rely on: rows, transactions and connections.
+/// `YapExtensionTests` has those about extensions.
 struct YapRowTests {
   private struct Word: Codable, Hashable, Sendable { var text: String }
 
@@ -29,7 +27,7 @@ struct YapRowTests {
 
   // MARK: - 1.1
 
-  @Test func `1.1: one key has an independent row in each collection, and a collection has a name`() throws {
+  @Test func `one key has an independent row in each collection, and a collection has a name`() throws {
     try writing { tx throws in
       for name in ["first", "second", "third"] { try tx.set(Word(text: name), key: "k", in: name) }
       try tx.remove(key: "k", in: "second")
@@ -42,7 +40,7 @@ struct YapRowTests {
     #expect(count == 2 && collections == ["first", "third"])
   }
 
-  @Test func `1.1: the number of a row is never reused, not even after a restart`() throws {
+  @Test func `the number of a row is never reused, not even after a restart`() throws {
     var given: [RowID] = []
     for _ in 0..<3 {
       let database = try backend.open()
@@ -55,7 +53,7 @@ struct YapRowTests {
     #expect(given.count == 6 && Set(given).count == 6)
   }
 
-  @Test func `1.1: a second program that writes at one path is refused with an error`() throws {
+  @Test func `a second program that writes at one path is refused with an error`() throws {
     let directory = try TemporaryDirectory()
     let first = try OpenDatabase.database(in: directory)
     #expect(errorCode { _ = try OpenDatabase.database(in: directory) } == .locked)
@@ -64,7 +62,7 @@ struct YapRowTests {
     try OpenDatabase.close(next)
   }
 
-  @Test func `1.1: iterating all rows is ordered by collection and key, and text keys are found by prefix`()
+  @Test func `iterating all rows is ordered by collection and key, and text keys are found by prefix`()
     throws
   {
     try words(["b": "", "ab": "", "abc": "", "ac": ""])
@@ -78,7 +76,7 @@ struct YapRowTests {
     #expect(found == ["abc", "ab"])
   }
 
-  @Test func `1.1: a transaction has a field for the program, and reports in order when it was committed`() throws {
+  @Test func `a transaction has a field for the program, and reports in order when it was committed`() throws {
     let announced = Mutex<[Int]>([])
     try writing { tx throws in
       #expect(tx.userInfo == nil)
@@ -92,7 +90,7 @@ struct YapRowTests {
     #expect(try reading { tx in tx.userInfo == nil })
   }
 
-  @Test func `1.1: a write through a pinned connection does not advance it, and loses no change`() throws {
+  @Test func `a write through a pinned connection does not advance it, and loses no change`() throws {
     let connection = database.connection()
     try words(["a": "old"])
     try connection.beginLongLivedRead()
@@ -108,7 +106,7 @@ struct YapRowTests {
 
   // MARK: - Recommendations
 
-  @Test func `REC 85: replacing the metadata of a missing row creates none, and is not reported`() throws {
+  @Test func `replacing the metadata of a missing row creates none, and is not reported`() throws {
     try words(["a": ""])
     let before = try reading { tx in tx.version }
     #expect(try writing { tx in try tx.replaceMetadata(1, key: "none", in: "words") } == false)
@@ -118,7 +116,7 @@ struct YapRowTests {
     #expect(version == before && count == 1 && collections == ["words"])
   }
 
-  @Test func `REC 86: a write without changes commits nothing, and its onCommit callbacks run`() throws {
+  @Test func `a write without changes commits nothing, and its onCommit callbacks run`() throws {
     try words(["a": ""])
     backend.setBack()
     let before = try reading { tx in tx.version }
@@ -133,7 +131,7 @@ struct YapRowTests {
   }
 
   @Test(arguments: [DatabaseError.Code.storage, .outcomeUnknown])
-  func `REC 87: a commit that fails throws, and no reader, cache or observer uses it`(
+  func `a commit that fails throws, and no reader, cache or observer uses it`(
     code: DatabaseError.Code
   ) async throws {
     let definition = DatabaseDefinition {
@@ -169,7 +167,7 @@ struct YapRowTests {
     #expect(try text() == (code == .storage ? "again" : "old"))
   }
 
-  @Test func `REC 89: a pinned connection keeps old objects, and another has the new ones`() throws {
+  @Test func `a pinned connection keeps old objects, and another has the new ones`() throws {
     let definition = DatabaseDefinition {
       CollectionDefinition("words", Word.self, key: String.self)
     }
@@ -188,7 +186,7 @@ struct YapRowTests {
     #expect(try text(held) == "new")
   }
 
-  @Test func `REC 90: rows of several keys come in the order of the keys, each as often as requested`() throws {
+  @Test func `rows of several keys come in the order of the keys, each as often as requested`() throws {
     try words(["a": "1", "b": "2", "c": "3"])
     let rows = try reading { tx in
       try tx.rows(keys: ["c", "none", "a", "c"], in: "words").map { try $0?.object(as: Word.self).text }
@@ -204,8 +202,7 @@ struct YapRowTests {
     }
   }
 
-  @Test func `REC 96: a rule that returns nil for an object removes the row, and a later one gets what was set`() throws
-  {
+  @Test func `a rule that returns nil for an object removes the row, and a later one gets what was set`() throws {
     let got = Mutex<[String]>([])
     let definition = DatabaseDefinition {
       CollectionDefinition("words", Word.self, key: String.self)
@@ -239,7 +236,7 @@ struct YapRowTests {
     #expect(try open.reading { tx in try tx.count(in: "words") } == 0)
   }
 
-  @Test func `REC 99: a row that can't be decoded is an error with its key, and is present and counted`() throws {
+  @Test func `a row that can't be decoded is an error with its key, and is present and counted`() throws {
     try writing { tx in
       try tx.set(Word(text: "good"), key: "a", in: "words")
       try tx.set(["no", "word"], key: "b", in: "words", metadata: 5)

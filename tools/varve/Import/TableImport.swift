@@ -110,7 +110,7 @@ struct TableImport {
   private func existing() throws -> RowImport? {
     do {
       let found = try RowImport(into: terms.collection, of: database, as: nil)
-      let coder = try found.coder
+      let coder = found.coder
       guard coder == .binary else {
         throw ToolError(
           .cannotOpen,

@@ -1,4 +1,4 @@
-public import Varve
+internal import Varve
 
 extension RelationshipsTransaction {
   /// Applies the rules now, to the changes of the transaction so far. Without a call, they are applied at its end.

@@ -1,5 +1,5 @@
 public import Foundation
-public import Varve
+internal import Varve
 
 /// A directory with files of edges, identified by a name that is independent of its path.
 ///

@@ -1,4 +1,4 @@
-public import Varve
+internal import Varve
 
 extension RelationshipsTransaction {
   /// Returns a cursor of the edges that a query finds. The edges of a row are ordered by name, order and other end; all

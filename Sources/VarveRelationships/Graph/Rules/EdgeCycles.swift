@@ -1,4 +1,4 @@
-public import Varve
+internal import Varve
 
 /// Finds rows that are only kept by each other.
 ///
