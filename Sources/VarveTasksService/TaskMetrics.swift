@@ -1,5 +1,5 @@
 #if Service
-  public import Foundation
+  internal import Foundation
   public import Metrics
   internal import Synchronization
   public import Varve
