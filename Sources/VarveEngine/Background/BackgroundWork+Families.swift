@@ -69,12 +69,15 @@ extension BackgroundWork {
     }
   }
 
+  /// Drops a family, after all commits before: a reader in another process that finds it gone shows them, too.
   func dropFamily(_ family: ColumnFamily) throws(EngineError) {
     try familyChanges.withLock { (_) throws(EngineError) in
       guard !family.state.isDropped else { throw CommitPipeline.droppedError(family.state) }
       var edit = VersionEdit()
       edit.droppedFamilies = [family.id]
       let frozen = try pipeline.lead { (lead) throws(EngineError) in
+        try pipeline.syncLeading(lead)
+        edit.lastSequence = pipeline.lastLogged(lead)
         do throws(EngineError) { try tree.commit(edit) } catch {
           // The outcome after a crash is settled before any further write to the family.
           do throws(EngineError) { try tree.settle() } catch { pipeline.poison(error) }

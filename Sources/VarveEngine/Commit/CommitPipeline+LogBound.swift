@@ -83,7 +83,7 @@ extension CommitPipeline {
     do throws(EngineError) {
       try log.makeRoom(payloadSize: builder.payload.count, waits: false, .none, lead)
       let position = try log.append(.entries, sequence: first, payload: builder.payload.view, lead)
-      copiedWord.store(lastLogged.value, ordering: .releasing)  // partner: `copiedThrough`
+      copiedWord.store(lastLogged(lead).value, ordering: .releasing)  // partner: `copiedThrough`
       // A flush that finds the segment named here syncs the log first, and with it the copy.
       family.didCopy(to: log.current(lead).number, position, lead)
     } catch {

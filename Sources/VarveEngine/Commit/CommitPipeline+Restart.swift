@@ -57,6 +57,23 @@ extension CommitPipeline {
     }
   }
 
+  /// Makes every commit in the log durable before an edit that names the last of them, by a restart if necessary.
+  ///
+  /// Readers in other processes take the commits up to the last sequence of an edit for acknowledged. Throws if neither
+  /// is possible.
+  func syncLeading(_ lead: borrowing CommitLead) throws(EngineError) {
+    var pending: UInt64 = 0
+    let outcome = log.trySync(.position(log.appendedPosition)) {
+      pending = announcer.pending
+      return visible
+    }
+    if case .durable = outcome { return announcer.announce(synced: pending, log) }
+    noteBroken()
+    restartIfBroken(lead)
+    if let error = poisonError { throw refusedError(error) }
+    announcer.announce(synced: 0, log)
+  }
+
   /// A Boolean value that indicates whether the log must continue in a new segment, and still can.
   var needsRestart: Bool { log.isBroken && poisonError == nil }
 

@@ -53,8 +53,7 @@ final class CommitPipeline: @unchecked Sendable {
   private static let keptScratchSize = 1 << 20
   private var touched = TouchedFamilies()
   var logCycle = LogCycle()
-  /// The last commit in the log.
-  private(set) var lastLogged: SequenceNumber
+  private var lastLogged: SequenceNumber
 
   init(
     log: LogWriter, memory: MemTableManager, families: FamilyRegistry, lastSequence: SequenceNumber,
@@ -112,6 +111,9 @@ final class CommitPipeline: @unchecked Sendable {
   func showCommits(through sequence: SequenceNumber) {
     visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
   }
+
+  /// The last commit in the log.
+  func lastLogged(_ lead: borrowing CommitLead) -> SequenceNumber { lastLogged }
 
   // MARK: - Commits
 

@@ -82,7 +82,8 @@ public final class Follower: Sendable {
     return nil
   }
 
-  /// Returns a stream of the visible sequence number each time it rises, as long as the follower is open.
+  /// Returns a stream of the visible sequence number each time it rises, as long as the follower is open. It is empty if
+  /// the follower is closed.
   ///
   /// A slow consumer misses numbers but no commits: each number stands for all commits before it. Each stream has its
   /// own thread, which catches up.
@@ -93,7 +94,9 @@ public final class Follower: Sendable {
         stream.end()
         following.interrupt()
       }
-      let first = engine.visibleSequence
+      guard !isClosed.load(ordering: .acquiring) else { return continuation.finish() }
+      // The engine may be closed at any time, and its public calls then stop the process.
+      let first = engine.core.pipeline.visible
       let isStarted = stream.start { [self] in feed(continuation, while: { !stream.hasEnded }, after: first) }
       guard isStarted else {
         return continuation.finish(throwing: EngineError(.noMemory, "the system starts no thread for the commits"))
@@ -179,6 +182,7 @@ extension Engine {
     var options = options
     options.readOnly = true
     options.createIfMissing = false
+    if options.raisesDescriptorLimit { DescriptorLimit.raise() }
     let opening = Opening(path: path, options: options, environment: environment)
     try options.validate()
     try opening.prepareDirectory()

@@ -5,8 +5,8 @@
 /// A state is right if it equals the result of one prefix of the commits: the one that ends at its sequence.
 ///
 /// # What is compared less strictly
-/// - A reader may learn of the creation of a family early, and then sees it empty, or late, if it has no rows, and of
-///   its drop early or late.
+/// - A reader may learn of the creation of a family early, and then sees it empty, or late, if it has no rows. Between two
+///   commits it may learn of a drop early or late.
 /// - A volatile family is empty in a reader.
 /// - Commits with `Durability.none` are written to families of their own, the *loose* ones, in pairs of equal rows: a
 ///   reader sees both or neither.
@@ -47,6 +47,16 @@ struct FollowHistory {
   private struct Step {
     let sequence: SequenceNumber
     let changes: [Change]
+
+    var isChangeOfFamilies: Bool {
+      !changes.isEmpty
+        && changes.allSatisfy {
+          switch $0 {
+          case .create, .drop: true
+          default: false
+          }
+        }
+    }
   }
 
   private var steps: [Step] = []
@@ -96,19 +106,24 @@ struct FollowHistory {
     return state
   }
 
-  /// Returns what is wrong with a reader's state at `sequence`, or `nil` if nothing is.
-  func fault(in content: [FamilyID: Rows], _ expected: State) -> String? {
+  /// Returns what is wrong with the content that a reader shows instead of a state, or `nil` if nothing is.
+  ///
+  /// A snapshot that the reader has kept while it advanced lacks the families that were dropped since.
+  func fault(in content: [FamilyID: Rows], _ expected: State, isKept: Bool = false) -> String? {
+    let passed = isKept ? [] : droppedLast(expected)
+    let next = isKept ? [] : droppedNext(expected)
     for (family, rows) in expected.rows where !volatile.contains(family) && !loose.contains(family) {
       guard let found = content[family] else {
-        if dropped.contains(family) || rows.isEmpty { continue }
+        if rows.isEmpty || next.contains(family) || (isKept && dropped.contains(family)) { continue }
         return "family \(family) is missing"
       }
       if found != rows { return "family \(family): \(Self.difference(found, rows))" }
     }
     for (family, rows) in content {
       if volatile.contains(family), !rows.isEmpty { return "volatile family \(family) has \(rows.count) rows" }
-      if expected.rows[family] == nil, !dropped.contains(family), !loose.contains(family), !rows.isEmpty {
-        return "family \(family) has \(rows.count) rows before it was created"
+      guard expected.rows[family] == nil, !loose.contains(family), !rows.isEmpty else { continue }
+      if !passed.contains(family), !(isKept && dropped.contains(family)) {
+        return "family \(family) has \(rows.count) rows before it was created, or after it was dropped"
       }
     }
     let pairs = loose.map { content[$0] ?? [:] }
@@ -116,6 +131,21 @@ struct FollowHistory {
       return "half of a commit that was not logged: \(Self.difference(one, other))"
     }
     return nil
+  }
+
+  /// The families that are dropped after a state and before the next commit.
+  private func droppedNext(_ state: State) -> [FamilyID] { drops(in: steps.dropFirst(state.count - first.count)) }
+
+  /// The families that were dropped after the last commit of a state.
+  private func droppedLast(_ state: State) -> [FamilyID] {
+    drops(in: steps.prefix(state.count - first.count).reversed())
+  }
+
+  private func drops(in steps: some Sequence<Step>) -> [FamilyID] {
+    steps.prefix { $0.isChangeOfFamilies }.flatMap(\.changes).compactMap {
+      if case .drop(let family) = $0 { return family }
+      return nil
+    }
   }
 
   private static func difference(_ found: Rows, _ expected: Rows) -> String {

@@ -245,7 +245,8 @@ final class FollowModelRun: @unchecked Sendable {
 
   /// Advances a reader if it follows, and checks its state.
   private func advance(_ index: Int) throws {
-    do { try readers[index].follower?.catchUp() } catch let error as EngineError where error.code == .busy {
+    do throws(EngineError) { try readers[index].follower?.catchUp() } catch {
+      guard error.code == .busy else { throw error }
       busyCount += 1
     }
     try check(index)
@@ -279,7 +280,7 @@ final class FollowModelRun: @unchecked Sendable {
     }
     for held in held {
       let content = try FollowedWriter.content(held.reader, held.snapshot)
-      if let fault = writer.history.fault(in: content, held.state) {
+      if let fault = writer.history.fault(in: content, held.state, isKept: true) {
         throw Failure(description: "snapshot at \(held.snapshot.sequence): \(fault)")
       }
     }
