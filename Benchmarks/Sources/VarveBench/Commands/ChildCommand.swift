@@ -42,7 +42,7 @@ enum ChildProcess {
     return try text.split(separator: "\n").map { try JSONDecoder().decode(Row.self, from: Data($0.utf8)) }
   }
 
-  private static func make(_ settings: RunSettings) throws -> Process {
+  static func make(_ settings: RunSettings) throws -> Process {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
     let encoded = try JSONEncoder().encode(settings)

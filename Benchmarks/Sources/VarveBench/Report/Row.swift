@@ -50,11 +50,17 @@ struct Row: Codable {
   /// For `memoryunderreaders`, the maximum number of bytes that the engine accounted for, and its budget.
   var peakAccountedBytes: UInt64?
   var budgetBytes: UInt64?
-  /// For `taskreopen`, the bytes of the log that the opening replays.
+  /// For `taskreopen`, the bytes of the log that the opening replays; for `followopen` and `followcatchup`, the mean of
+  /// those of the writer's log when an operation began.
   var replayedBytes: UInt64?
-  /// For `taskreopen` with Varve, the time that the goal allows for this log, and whether the row took no longer.
+  /// For `followopen`, `followcatchup`, and `taskreopen` with Varve, the time that the goal allows an operation for this
+  /// log, and whether none took longer.
   var allowedSeconds: Double?
   var meetsGoal: Bool?
+  /// For `followopen` and `followcatchup`, the median and the maximum of an operation's time divided by the time that
+  /// the goal allows for the log that it found.
+  var timesAllowed: Double?
+  var maxTimesAllowed: Double?
   /// For `taskgroup`, the operations per second divided by those of a single Swift task.
   var timesSingle: Double?
   var perSecond: [UInt64] = []
@@ -90,6 +96,8 @@ struct Row: Codable {
     case replayedBytes = "replayed_bytes"
     case allowedSeconds = "allowed_seconds"
     case meetsGoal = "meets_goal"
+    case timesAllowed = "times_allowed"
+    case maxTimesAllowed = "max_times_allowed"
     case timesSingle = "times_single"
     case perSecond = "ops_by_second"
     case levels
@@ -168,6 +176,8 @@ struct Row: Codable {
     if let replayedBytes { add(.replayedBytes, "\(replayedBytes)") }
     if let allowedSeconds { add(.allowedSeconds, number(allowedSeconds)) }
     if let meetsGoal { add(.meetsGoal, "\(meetsGoal)") }
+    if let timesAllowed { add(.timesAllowed, number(timesAllowed)) }
+    if let maxTimesAllowed { add(.maxTimesAllowed, number(maxTimesAllowed)) }
     if let timesSingle { add(.timesSingle, number(timesSingle)) }
     add(.perSecond, "[" + perSecond.map { "\($0)" }.joined(separator: ",") + "]")
     add(

@@ -8,7 +8,7 @@ extension EngineRun {
   func executeTasks<Engine: TaskEngine>(_ type: Engine.Type) throws {
     try prepareDirectory()
     for step in settings.steps where step.workload.isOfTasks {
-      if step.leavesOrphans { return try leaveOrphans(type) }
+      if step.isKilled { return try leaveOrphans(type) }
       try? FileManager.default.removeItem(atPath: enginePath)
       if step.workload == .taskreopen {
         try report(reopenRow(type))
@@ -99,7 +99,7 @@ extension EngineRun {
   /// Opens a database whose process was killed while tasks ran, and runs the first of these.
   private func reopenRow<Engine: TaskEngine>(_ type: Engine.Type) throws -> Row {
     var child = settings
-    child.steps = [Step(.taskreopen, leavesOrphans: true)]
+    child.steps = [Step(.taskreopen, isKilled: true)]
     try ChildProcess.runUntilReady(child)
     try Engine.killRest(path: enginePath)
     let replayed = try Engine.bytesToReplay(path: enginePath)

@@ -40,6 +40,8 @@ final class EngineRun {
         try report(runRanges(step.workload))
       } else if step.workload.isOfBatches {
         try report(runBatches(step.workload))
+      } else if step.workload.follows {
+        try runFollowed(step)
       } else if step.workload.isAlone {
         try report(runAlone(type, step.workload))
       } else {

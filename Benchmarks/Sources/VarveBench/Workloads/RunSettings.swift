@@ -6,19 +6,20 @@ struct Step: Codable {
   var writeRate: Int?
   /// For `memoryunderreaders`, the one case that a process measures.
   var readers: EngineRun.Readers?
-  /// For `taskreopen`, whether the process is the one that is killed.
-  var leavesOrphans: Bool
+  /// Whether the process is the one that another process starts and kills, for `taskreopen`, `followopen` and
+  /// `followcatchup`.
+  var isKilled: Bool
 
   init(
     _ workload: Workload, reads: Int? = nil, duration: Double? = nil, writeRate: Int? = nil,
-    readers: EngineRun.Readers? = nil, leavesOrphans: Bool = false
+    readers: EngineRun.Readers? = nil, isKilled: Bool = false
   ) {
     self.workload = workload
     self.reads = reads
     self.duration = duration
     self.writeRate = writeRate
     self.readers = readers
-    self.leavesOrphans = leavesOrphans
+    self.isKilled = isKilled
   }
 }
 
@@ -37,7 +38,8 @@ struct RunSettings: Codable {
   var underReadersNum: Int?
   /// The number of range deletes of `rangebatch`, or `nil` for the default.
   var tombstoneCount: Int?
-  /// The number of operations of the workloads of indexed batches and of `ingest`, or `nil` for the default.
+  /// The number of operations of the workloads of indexed batches and of `ingest`, and of keys of `followopen` and
+  /// `followcatchup`, or `nil` for the default.
   var entryCount: Int?
   var reads: Int?
   var keySize = 16

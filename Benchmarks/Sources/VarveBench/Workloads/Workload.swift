@@ -50,6 +50,9 @@ enum Workload: String, CaseIterable, Codable {
   case indexedput, indexedput1x4, indexedrollback
   /// Sorted entries of 60 bytes that are ingested into an empty family.
   case ingest
+  /// The opening of a follower and of a read-only engine while another process writes, with a log of `num` entries
+  /// (12,000,000); and the step of a follower that lags by a twelfth of that. They are for Varve only.
+  case followopen, followcatchup
   case ycsba, ycsbb, ycsbc, ycsbd, ycsbe, ycsbf
   /// Inserts of books by random keys: many per transaction, one per transaction, and one through the asynchronous API.
   case objectinsert, objectinsertone, objectinsertasync
@@ -146,13 +149,16 @@ enum Workload: String, CaseIterable, Codable {
   /// Whether the workload runs in its own directory, which is removed afterwards.
   var isAlone: Bool {
     holdsAllInMemory || self == .queue || self == .memoryunderreaders || isOfTables || self == .rangebatch
-      || isOfBatches
+      || isOfBatches || follows
   }
 
   /// Whether the workload is one of batches, for Varve only (`EngineRun+Batches`).
   var isOfBatches: Bool {
     self == .indexedput || self == .indexedput1x4 || self == .indexedrollback || self == .ingest
   }
+
+  /// Whether the workload is one of a reader while another process writes, for Varve only (`EngineRun+Follow`).
+  var follows: Bool { self == .followopen || self == .followcatchup }
 
   /// Whether the memtable holds all entries that the workload puts.
   var holdsAllInMemory: Bool { self == .putalone || self == .putaloneseq }
