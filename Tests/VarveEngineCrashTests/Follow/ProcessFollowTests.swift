@@ -98,6 +98,31 @@ struct ProcessFollowTests {
     try follower.close()
   }
 
+  @Test func `readers of other processes see whole batches of families whose memtables are logged again`() throws {
+    let last = 12_000 * Self.scale
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let first = try Self.target("write-cold", path, "\(last)")
+    // The database exists from here on.
+    #expect(first.nextNumber() == 1)
+    let readers = try (0..<2).map { _ in try Self.target("read-cold", path, "\(last)") }
+    while let number = first.nextNumber(), number < last / 2 {}
+    #expect(first.killAndWait(), "the first writer ended by itself")
+    // The second writer takes over.
+    let second = try Self.target("write-cold", path, "\(last)")
+    var numbers: [UInt64] = []
+    while let number = second.nextNumber() { numbers.append(number) }
+    #expect(second.succeeds())
+    #expect(numbers.first.map { $0 > last / 2 } == true && numbers.dropLast().last == last)
+    let bytesLoggedAgain = try #require(numbers.last)
+    #expect(bytesLoggedAgain > 0, "no memtable was logged again")
+    for (index, reader) in readers.enumerated() {
+      let states = reader.nextNumber(), busy = reader.nextNumber()
+      #expect(reader.succeeds(), "reader \(index)")
+      print("reader \(index): \(states ?? 0) states, \(busy ?? 0) times busy; \(bytesLoggedAgain) bytes logged again")
+    }
+  }
+
   private static var options: EngineOptions {
     var options = EngineOptions()
     options.memtableSize = 64 << 10
