@@ -2,7 +2,7 @@ import VarveEngine
 
 /// Readers of a `ColdFamily`, which check each state that they see: read-only opens, new followers, and a follower that
 /// stays, and lags at times.
-struct ColdReading {
+final class ColdReading {
   struct Failure: Error, CustomStringConvertible {
     let description: String
   }
@@ -15,7 +15,7 @@ struct ColdReading {
   init(path: String) { self.path = path }
 
   /// Reads until the last number is visible.
-  mutating func run(to last: UInt64) throws {
+  func run(to last: UInt64) throws {
     let follower = try Engine.follow(at: path, options: ColdWriting.options)
     var followed = try check(follower.engine, "follower")
     var number: UInt64 = 0
@@ -24,12 +24,11 @@ struct ColdReading {
       number = try openReadOnly()
       number = max(number, try openFollower())
       // The other half of the time it lags.
-      if turn / 8 % 2 == 0 {
-        let isBusy = try meetsBusy { _ = try follower.catchUp() }
-        let seen = try check(follower.engine, "follower in turn \(turn)")
-        try require(isBusy ? seen == followed : seen >= number, "the follower is at \(seen), and \(number) was seen")
-        followed = seen
-      }
+      let hasCaughtUp = turn / 8 % 2 == 0 ? try unlessBusy { try follower.catchUp() } != nil : false
+      let seen = try check(follower.engine, "follower in turn \(turn)")
+      try require(
+        hasCaughtUp ? seen >= number : seen == followed, "the follower went from \(followed) to \(seen) of \(number)")
+      followed = seen
       turn += 1
     }
     try follower.catchUp()
@@ -37,39 +36,41 @@ struct ColdReading {
     try follower.close()
   }
 
-  private mutating func openReadOnly() throws -> UInt64 {
+  private func openReadOnly() throws -> UInt64 {
     var options = ColdWriting.options
     options.readOnly = true
     options.createIfMissing = false
-    var engine: Engine?
-    while try meetsBusy({ engine = try Engine.open(at: path, options: options) }) {}
-    guard let engine else { return 0 }
+    let engine = try retryingBusy { try Engine.open(at: path, options: options) }
     defer { try? engine.close() }
     return try check(engine, "read-only open", isNew: true)
   }
 
-  private mutating func openFollower() throws -> UInt64 {
-    var follower: Follower?
-    while try meetsBusy({ follower = try Engine.follow(at: path, options: ColdWriting.options) }) {}
-    guard let follower else { return 0 }
+  private func openFollower() throws -> UInt64 {
+    let follower = try retryingBusy { try Engine.follow(at: path, options: ColdWriting.options) }
     defer { try? follower.close() }
     return try check(follower.engine, "new follower", isNew: true)
   }
 
-  /// Returns whether the writer freed segments too often for a reader.
-  private mutating func meetsBusy(_ body: () throws -> Void) throws -> Bool {
+  /// Calls `body` until the writer does not free segments too often for it.
+  private func retryingBusy<Result>(_ body: () throws -> Result) throws -> Result {
+    while true {
+      if let result = try unlessBusy(body) { return result }
+    }
+  }
+
+  /// Returns `nil` if the writer freed segments too often for `body`.
+  private func unlessBusy<Result>(_ body: () throws -> Result) throws -> Result? {
     do {
-      try body()
-      return false
+      return try body()
     } catch let error as EngineError where error.code == .busy {
       busyCount += 1
-      return true
+      return nil
     }
   }
 
   /// Checks that the content is that of the last batch, and returns its number. A new reader sees at least what earlier
   /// ones saw.
-  private mutating func check(_ engine: Engine, _ reader: String, isNew: Bool = false) throws -> UInt64 {
+  private func check(_ engine: Engine, _ reader: String, isNew: Bool = false) throws -> UInt64 {
     stateCount += 1
     let snapshot = engine.snapshot()
     if isNew {

@@ -31,7 +31,7 @@ struct FollowTarget {
     case ("follow", 1): try reportingFailure { try FollowChecks(path: arguments[2]).run(to: numbers[0]) }
     case ("write-cold", 1): try ColdWriting(path: arguments[2]).run(to: numbers[0])
     case ("read-cold", 1):
-      var reading = ColdReading(path: arguments[2])
+      let reading = ColdReading(path: arguments[2])
       try reportingFailure { try reading.run(to: numbers[0]) }
       acknowledge(reading.stateCount)
       acknowledge(reading.busyCount)

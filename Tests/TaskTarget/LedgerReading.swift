@@ -6,7 +6,7 @@ import VarveTasks
 
 /// Readers of a `Ledger`, which check each state that they see: read-only opens, new followers, and a follower that
 /// stays, and lags at times.
-struct LedgerReading {
+final class LedgerReading {
   struct Failure: Error, CustomStringConvertible {
     let description: String
   }
@@ -17,33 +17,33 @@ struct LedgerReading {
 
   init(path: String) { self.path = path }
 
-  mutating func run(turns: Int) throws {
+  func run(turns: Int) throws {
     let follower = try Ledger.open(path) { $0.follows = true }
     for turn in 0..<turns {
       try open("read-only open") { $0.isReadOnly = true }
       try open("new follower") { $0.follows = true }
       // The other half of the time it lags.
-      if turn / 4 % 2 == 0 { try meetingBusy { try $0.check(follower, "follower in turn \(turn)") } }
+      if turn / 4 % 2 == 0 { try retryingBusy { try check(follower, "follower in turn \(turn)") } }
       TaskTarget.acknowledge(turn)
     }
-    try meetingBusy { try $0.check(follower, "follower at the end") }
+    try retryingBusy { try check(follower, "follower at the end") }
     try follower.close()
     TaskTarget.acknowledge(busyCount)
   }
 
-  private mutating func open(_ reader: String, _ change: (inout DatabaseOptions) -> Void) throws {
-    try meetingBusy { reading in
-      let database = try Ledger.open(reading.path, change)
+  private func open(_ reader: String, _ change: (inout DatabaseOptions) -> Void) throws {
+    try retryingBusy {
+      let database = try Ledger.open(path, change)
       defer { try? database.close() }
-      try reading.check(database, reader)
+      try check(database, reader)
     }
   }
 
-  /// Calls `body` until the writer does not free segments too often for a reader.
-  private mutating func meetingBusy(_ body: (inout LedgerReading) throws -> Void) throws {
+  /// Calls `body` until the writer does not free segments too often for it.
+  private func retryingBusy(_ body: () throws -> Void) throws {
     while true {
       do {
-        return try body(&self)
+        return try body()
       } catch let error as DatabaseError where (error.cause as? EngineError)?.code == .busy {
         busyCount += 1
       }
@@ -51,7 +51,7 @@ struct LedgerReading {
   }
 
   /// Checks that the content is that of the last transaction, and that no earlier reader saw more.
-  private mutating func check(_ database: Database, _ reader: String) throws {
+  private func check(_ database: Database, _ reader: String) throws {
     let number = number
     self.number = try database.read { tx in
       let pages = Store<Ledger.Pages>(in: database)

@@ -27,7 +27,7 @@ struct TaskTarget {
     let arguments = CommandLine.arguments
     if arguments.count == 3, arguments[1] == "write-ledger" { try LedgerWriting(path: arguments[2]).run() }
     if arguments.count == 4, arguments[1] == "read-ledger", let turns = Int(arguments[3]) {
-      var reading = LedgerReading(path: arguments[2])
+      let reading = LedgerReading(path: arguments[2])
       do { return try reading.run(turns: turns) } catch {
         FileHandle.standardError.write(Data("reader: \(error)\n".utf8))
         exit(1)
