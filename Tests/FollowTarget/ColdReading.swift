@@ -81,8 +81,6 @@ final class ColdReading {
     guard let cold, let head = try engine.get(Numbers.head, snapshot: snapshot) else { return 0 }
     let last = Numbers.number(head)
     let place = "\(reader): at batch \(last), sequence \(snapshot.sequence)"
-    let coldHead = try engine.get(Numbers.head, in: cold, snapshot: snapshot).map(Numbers.number)
-    try require(coldHead == last, "\(place): the cold family is at \(coldHead ?? 0)")
     for group in 0..<ColdFamily.groupCount {
       let newest = ColdFamily.newest(ofGroup: group, last: last)
       let hot = try engine.get(Numbers.key(group), snapshot: snapshot)

@@ -19,8 +19,8 @@ import VarveEngine
 /// with 1.
 ///
 /// `write-cold` and `read-cold` do the same with the content of `ColdFamily`; each takes a directory and the last
-/// number. The writer continues after the last number that it finds, and ends its output with the number of bytes that
-/// were logged again. The reader ends with the numbers of states that it checked, and of times that it met `.busy`.
+/// number. The writer continues after the last number that it finds. The reader writes the number of states that it
+/// checked, and of times that it met `.busy`.
 @main
 struct FollowTarget {
   static func main() throws {

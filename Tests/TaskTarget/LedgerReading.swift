@@ -74,7 +74,7 @@ final class LedgerReading {
       try require(indexed == (numbers.count, numbers.count), "\(place): the indexes have \(indexed) entries")
       let edges = try tx[Ledger.graph].edges()
       try require(edges.count == numbers.count, "\(place): \(edges.count) edges for \(numbers.count) titles")
-      let tasks = try tx.tasks(.all).map { try Ledger.Printing(encoded: Data($0.payload)).number }
+      let tasks = try tx.tasks(.queue(Ledger.queue)).map { try Ledger.Printing(encoded: Data($0.payload)).number }
       try require(tasks == Array(stride(from: 10, through: last, by: 10)), "\(place): tasks \(tasks.suffix(9))")
       try require(try tx.taskCount(in: Ledger.queue, .ready) == tasks.count, "\(place): tasks are counted")
       try require(try lastLabel(database, upTo: tx.version) == "\(last)", "\(place): the feed")
