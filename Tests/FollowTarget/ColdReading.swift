@@ -80,21 +80,22 @@ final class ColdReading {
     let cold = engine.families.first { $0.name == ColdFamily.name }
     guard let cold, let head = try engine.get(Numbers.head, snapshot: snapshot) else { return 0 }
     let last = Numbers.number(head)
-    let place = "\(reader): at batch \(last), sequence \(snapshot.sequence)"
+    let location = "\(reader): at batch \(last), sequence \(snapshot.sequence)"
     for group in 0..<ColdFamily.groupCount {
       let newest = ColdFamily.newest(ofGroup: group, last: last)
       let hot = try engine.get(Numbers.key(group), snapshot: snapshot)
       try require(
         hot == newest.map(ColdFamily.value),
-        "\(place): group \(group) has \(hot.map { Numbers.number(Array($0.prefix(8))) } ?? 0), and not \(newest ?? 0)")
+        "\(location): group \(group) has \(hot.map { Numbers.number(Array($0.prefix(8))) } ?? 0), and not \(newest ?? 0)"
+      )
       let small = try engine.get(Numbers.key(group), in: cold, snapshot: snapshot)
       try require(
         small == newest.map(Numbers.key),
-        "\(place): group \(group) has \(small.map(Numbers.number) ?? 0) in the cold family, and not \(newest ?? 0)")
+        "\(location): group \(group) has \(small.map(Numbers.number) ?? 0) in the cold family, and not \(newest ?? 0)")
     }
     for number in stride(from: ColdFamily.onceInterval, through: last, by: Int(ColdFamily.onceInterval)) {
       let value = try engine.get(ColdFamily.onceKey(number), in: cold, snapshot: snapshot)
-      try require(value == Numbers.key(number), "\(place): row \(number), which was written once, is missing")
+      try require(value == Numbers.key(number), "\(location): row \(number), which was written once, is missing")
     }
     return last
   }

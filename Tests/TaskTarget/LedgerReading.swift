@@ -58,26 +58,27 @@ final class LedgerReading {
       let titles = Store<Ledger.Titles>(in: database)
       let rows = try titles.query.fetch(in: tx)
       let last = rows.map(\.number).max() ?? 0
-      let place = "\(reader): at transaction \(last), version \(tx.version)"
-      try require(last >= number, "\(place): \(number) was seen before")
+      let location = "\(reader): at transaction \(last), version \(tx.version)"
+      try require(last >= number, "\(location): \(number) was seen before")
       let numbers = Ledger.numbers(after: last)
-      try require(Dictionary(uniqueKeysWithValues: rows.map { ($0.id, $0.number) }) == numbers, "\(place): titles")
+      try require(Dictionary(uniqueKeysWithValues: rows.map { ($0.id, $0.number) }) == numbers, "\(location): titles")
       var found: [Int: Int] = [:]
       var cursor = try pages.load(..., in: tx)
       while let page = try cursor.next() { found[page.id] = page.number }
-      try require(found == numbers, "\(place): pages")
-      try require(try pages.count(in: tx) == numbers.count, "\(place): \(try pages.count(in: tx)) pages are counted")
-      try require(try titles.count(in: tx) == numbers.count, "\(place): \(try titles.count(in: tx)) titles are counted")
+      try require(found == numbers, "\(location): pages")
+      try require(try pages.count(in: tx) == numbers.count, "\(location): \(try pages.count(in: tx)) pages are counted")
+      try require(
+        try titles.count(in: tx) == numbers.count, "\(location): \(try titles.count(in: tx)) titles are counted")
       let indexed = (
         try pages.query.filter { $0.number > 0 }.count(in: tx), try titles.query.filter { $0.number > 0 }.count(in: tx)
       )
-      try require(indexed == (numbers.count, numbers.count), "\(place): the indexes have \(indexed) entries")
+      try require(indexed == (numbers.count, numbers.count), "\(location): the indexes have \(indexed) entries")
       let edges = try tx[Ledger.graph].edges()
-      try require(edges.count == numbers.count, "\(place): \(edges.count) edges for \(numbers.count) titles")
+      try require(edges.count == numbers.count, "\(location): \(edges.count) edges for \(numbers.count) titles")
       let tasks = try tx.tasks(.queue(Ledger.queue)).map { try Ledger.Printing(encoded: Data($0.payload)).number }
-      try require(tasks == Array(stride(from: 10, through: last, by: 10)), "\(place): tasks \(tasks.suffix(9))")
-      try require(try tx.taskCount(in: Ledger.queue, .ready) == tasks.count, "\(place): tasks are counted")
-      try require(try lastLabel(database, upTo: tx.version) == "\(last)", "\(place): the feed")
+      try require(tasks == Array(stride(from: 10, through: last, by: 10)), "\(location): tasks \(tasks.suffix(9))")
+      try require(try tx.taskCount(in: Ledger.queue, .ready) == tasks.count, "\(location): tasks are counted")
+      try require(try lastLabel(database, upTo: tx.version) == "\(last)", "\(location): the feed")
       return last
     }
   }
