@@ -241,10 +241,12 @@ let package = Package(
       exclude: ["run"],
       swiftSettings: settings
     ),
-    // The program that the kill tests of tasks kill.
+    // The program of the processes that run tasks and are killed, and of those that write and read objects.
     .executableTarget(
       name: "varve-task-target",
-      dependencies: ["Varve", "VarveTasks", .product(name: "Logging", package: "swift-log")],
+      dependencies: [
+        "Varve", "VarveRelationships", "VarveTasks", "VarveEngine", .product(name: "Logging", package: "swift-log"),
+      ],
       path: "Tests/TaskTarget",
       swiftSettings: settings
     ),
@@ -319,7 +321,10 @@ let package = Package(
     ),
     .testTarget(
       name: "VarveToolTests",
-      dependencies: ["VarveTool", "Varve", "VarveRelationships", "VarveTasks", "varve-kill-target"],
+      dependencies: [
+        "VarveTool", "Varve", "VarveRelationships", "VarveTasks", "VarveInspection", "EngineTestSupport",
+        "varve-kill-target", "varve-task-target",
+      ],
       swiftSettings: plainTestSettings
     ),
     // The program that creates SQLite files, and opens the databases that the command line imports from them.

@@ -17,6 +17,10 @@ import VarveEngine
 /// `varve-follow-target follow <directory> <last number>` follows that database until it sees the last number, and
 /// checks every state on the way. It exits with 0 if all were right, and otherwise prints the difference and exits
 /// with 1.
+///
+/// `write-cold` and `read-cold` do the same with the content of `ColdFamily`; each takes a directory and the last
+/// number. The writer continues after the last number that it finds. The reader writes the number of states that it
+/// checked, and of times that it met `.busy`.
 @main
 struct FollowTarget {
   static func main() throws {
@@ -24,23 +28,37 @@ struct FollowTarget {
     let numbers = arguments.dropFirst(3).compactMap { UInt64($0) }
     switch (arguments.dropFirst().first, numbers.count) {
     case ("write", 2): try Writing(path: arguments[2]).run(from: numbers[0], to: numbers[1])
-    case ("follow", 1): try follow(arguments[2], to: numbers[0])
+    case ("follow", 1): try reportingFailure { try FollowChecks(path: arguments[2]).run(to: numbers[0]) }
+    case ("write-cold", 1): try ColdWriting(path: arguments[2]).run(to: numbers[0])
+    case ("read-cold", 1):
+      let reading = ColdReading(path: arguments[2])
+      try reportingFailure { try reading.run(to: numbers[0]) }
+      acknowledge(reading.stateCount)
+      acknowledge(reading.busyCount)
     default:
-      print("usage: varve-follow-target write <directory> <first> <last>, or follow <directory> <last>")
+      print(
+        "usage: varve-follow-target write <directory> <first> <last>, or follow|write-cold|read-cold <directory> <last>"
+      )
       exit(2)
     }
   }
 
-  private static func follow(_ path: String, to last: UInt64) throws {
-    let following = try FollowChecks(path: path)
+  private static func reportingFailure(_ body: () throws -> Void) throws {
     do {
-      try following.run(to: last)
+      try body()
     } catch {
-      let bytes = Array("follower: \(error)\n".utf8)
+      let bytes = Array("reader: \(error)\n".utf8)
       // Safety: the count is that of the array.
       _ = unsafe write(STDERR_FILENO, bytes, bytes.count)
       exit(1)
     }
+  }
+
+  /// Writes a number to the standard output.
+  static func acknowledge(_ number: UInt64) {
+    var bytes = number.littleEndian
+    // Safety: the number has eight bytes. A write of so few to a pipe is atomic.
+    guard unsafe write(STDOUT_FILENO, &bytes, 8) == 8 else { exit(3) }
   }
 }
 
@@ -63,7 +81,7 @@ struct Writing {
     while last == 0 || number <= last {
       if number % 100 == 0 { try turnFamilies(number) }
       try commit(number)
-      acknowledge(number)
+      FollowTarget.acknowledge(number)
       number += 1
     }
     try engine.close()
@@ -84,12 +102,6 @@ struct Writing {
     for family in engine.families where family.name.hasPrefix("side") { try engine.dropFamily(family) }
     let side = try engine.createFamily("side")
     try engine.put(Numbers.key(number), Numbers.key(number), in: side)
-  }
-
-  private func acknowledge(_ number: UInt64) {
-    var bytes = number.littleEndian
-    // Safety: the number has eight bytes. A write of so few to a pipe is atomic.
-    guard unsafe write(STDOUT_FILENO, &bytes, 8) == 8 else { exit(3) }
   }
 }
 

@@ -3,7 +3,9 @@ import Logging
 import Varve
 import VarveTasks
 
-/// The process that the kill tests of tasks kill: `varve-task-target <database> <first order> <count> <crashes>`.
+/// The processes of tests with several.
+///
+/// `varve-task-target <database> <first order> <count> <crashes>` is killed by the kill tests of tasks.
 ///
 /// Enqueues orders, each with a task, in transactions of several, and runs the tasks of the database. A task counts
 /// its order in the transaction that ends it. The standard output has a line for each order that was committed (`+
@@ -23,10 +25,18 @@ struct TaskTarget {
 
   static func main() async throws {
     let arguments = CommandLine.arguments
+    if arguments.count == 3, arguments[1] == "write-ledger" { try LedgerWriting(path: arguments[2]).run() }
+    if arguments.count == 4, arguments[1] == "read-ledger", let turns = Int(arguments[3]) {
+      let reading = LedgerReading(path: arguments[2])
+      do { return try reading.run(turns: turns) } catch {
+        FileHandle.standardError.write(Data("reader: \(error)\n".utf8))
+        exit(1)
+      }
+    }
     guard arguments.count == 5, let first = Int(arguments[2]), let count = Int(arguments[3]),
       let crashes = Int(arguments[4])
     else {
-      say("usage: varve-task-target <database> <first order> <count> <crashes>")
+      say("usage: varve-task-target <database> <first order> <count> <crashes>, see the source for others")
       exit(2)
     }
     let database = try await Database.open(at: arguments[1]) { TaskStorage.handle }
@@ -50,6 +60,11 @@ struct TaskTarget {
 
   /// Writes a line to the standard output at once, without a buffer.
   private static func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+
+  /// Writes a number to the standard output, as eight bytes little-endian.
+  static func acknowledge(_ number: Int) {
+    FileHandle.standardOutput.write(Data((0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) }))
+  }
 
   private static func register(_ scheduler: TaskScheduler) throws {
     struct Broken: Error {}

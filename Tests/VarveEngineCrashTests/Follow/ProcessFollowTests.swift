@@ -100,6 +100,47 @@ struct ProcessFollowTests {
     try follower.close()
   }
 
+  @Test(arguments: 0..<TestScale.value)
+  func `readers of other processes see whole batches of families whose memtables are logged again`(round: Int) throws {
+    let last: UInt64 = 12_000
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let first = try Self.target("write-cold", path, "\(last)")
+    // The database exists from here on.
+    #expect(first.nextNumber() == 1)
+    let readers = try (0..<2).map { _ in try Self.target("read-cold", path, "\(last)") }
+    while let number = first.nextNumber(), number < last / 2 {}
+    #expect(first.killAndWait(), "the first writer ended by itself")
+    #expect(try hasCopies(path), "no memtable was logged again")
+    // The second writer takes over.
+    let second = try Self.target("write-cold", path, "\(last)")
+    var numbers: [UInt64] = []
+    while let number = second.nextNumber() { numbers.append(number) }
+    #expect(second.succeeds())
+    #expect(numbers.count > 1 && numbers[0] > last / 2 && numbers.last == last)
+    for (index, reader) in readers.enumerated() {
+      let states = reader.nextNumber()
+      let busy = reader.nextNumber()
+      #expect(reader.succeeds(), "reader \(index)")
+      print("reader \(index): \(states ?? 0) states, \(busy ?? 0) times busy")
+    }
+  }
+
+  /// Returns whether a segment of the log has entries that were logged again.
+  private func hasCopies(_ path: String) throws -> Bool {
+    let fileSystem = EngineEnvironment.system.fileSystem
+    for number in try fileSystem.list(path).compactMap({ FileName($0)?.logNumber }) {
+      let name = path + "/" + FileName.log(number).name
+      let file = try fileSystem.openFile(name, writable: false)
+      defer { file.close() }
+      guard var reader = try LogReader.open(file, number: number, name: name) else { continue }
+      while let record = reader.next() {
+        if record.header.kind == .entries { return true }
+      }
+    }
+    return false
+  }
+
   private static var options: EngineOptions {
     var options = EngineOptions()
     options.memtableSize = 64 << 10
