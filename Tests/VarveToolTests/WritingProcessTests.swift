@@ -8,7 +8,6 @@ import VarveTasks
 @testable import varve_task_target
 
 /// Tests of readers in other processes, and of the tool, while a process writes a `Ledger`.
-@Suite(.timeLimit(.minutes(20)))
 struct WritingProcessTests {
   private let directory = TemporaryDirectory()
   private var database: String { directory.path + "/db" }

@@ -16,9 +16,9 @@ internal import Synchronization
 /// # Concurrent changes by the writer
 /// - It appends: an incomplete record means "not yet".
 /// - It frees segments, removes them or reuses their files: the MANIFEST records that first, and the name of a segment
-///   is gone before its bytes change. If the name of the segment at the cursor is gone, the place is lost: the log is
-///   read again from the oldest segment that the MANIFEST names; entries that were read before are skipped. The second
-///   time, this process keeps the segments meanwhile (`SharedPage+Slots`).
+///   is gone before its bytes change. If the name of the segment at the cursor is gone, the position is lost: the log
+///   is read again from the oldest segment that the MANIFEST names; entries that were read before are skipped. The
+///   second time, this process keeps the segments meanwhile (`SharedPage+Slots`).
 /// - It logs a memtable again and frees the segment with the original: the edit that frees it has a last sequence at or
 ///   after the last commit before the copy (`CommitPipeline+LogBound`), so the copy is read.
 /// - It removes tables: a later edit records that. The MANIFEST is read again, and the step continues with it.
@@ -34,7 +34,7 @@ internal import Synchronization
 /// 2. No entry is both in a memtable and in a table of a view.
 /// 3. No table of a view has an entry above the visible sequence.
 /// 4. What is shown with the tables of an edit includes the log from the oldest segment of that edit, or from the
-///    earlier place where this process had read to, at least up to the last sequence of that edit.
+///    earlier position where this process had read to, at least up to the last sequence of that edit.
 ///
 /// # Concurrency
 /// Safe from any thread; one step at a time.
@@ -57,7 +57,7 @@ final class Following: @unchecked Sendable {
   private var announcedInLife = SequenceNumber.zero
   /// The last published commit for the last step to read, or `nil` if the step read to the end of the log.
   private(set) var announced: SequenceNumber?
-  /// The life of the writer when the segment at the cursor was last found in its place.
+  /// The life of the writer when the segment at the cursor had its name when it was last checked.
   private var placedLifeID: UInt64?
   /// The page's last commit at the last step, or `nil` if there is no valid page.
   ///
@@ -90,9 +90,9 @@ final class Following: @unchecked Sendable {
 
   private static let stuckMaximum = 1_000
 
-  /// The number of times that a step may lose its place before it keeps segments, if it can.
+  /// The number of times that a step may lose its position before it keeps segments, if it can.
   private static let freePassMaximum = 2
-  /// The number of times that a step may lose its place before it fails.
+  /// The number of times that a step may lose its position before it fails.
   private static let passMaximum = 8
 
   init(_ opening: Opening, _ engine: EngineCore, _ views: FollowedViews, _ manifest: ManifestTail) {
@@ -364,7 +364,7 @@ final class Following: @unchecked Sendable {
     if record.header.kind == .batch { lastRead = max(lastRead, record.header.sequence) }
   }
 
-  /// Moves to the oldest segment that the MANIFEST names, unless it is gone by now: then the place is lost again.
+  /// Moves to the oldest segment that the MANIFEST names, unless it is gone by now: then the position is lost again.
   private func findOldestSegment() throws(EngineError) {
     ends = [:]
     let oldest = manifest.state.oldestLog

@@ -45,7 +45,7 @@ internal import Synchronization
 ///   follower that dies asleep costs one needless wake-up.
 /// - When the process ended without a close, the page stays at the last commit before one that waited for a sync. That
 ///   sync never happens, so followers read to the end of the log, as a recovery does.
-/// - A reader that lost its place in the log twice keeps segments by a slot, while the engine needs them or not.
+/// - A reader that lost its position in the log twice keeps segments by a slot, while the engine needs them or not.
 /// - The file is made once and then written without being replaced: followers have it mapped.
 ///
 /// # Safety

@@ -41,7 +41,7 @@ struct FollowBusyTests {
     return writer
   }
 
-  @Test func `a reader that lost its place twice keeps segments until its step ends`() throws {
+  @Test func `a reader that lost its position twice keeps segments until its step ends`() throws {
     let writer = try Self.makeWriter()
     writer.writer.core.pipeline.log.heldBytesMaximum = .max
     let files = writer.makeReaderFiles()

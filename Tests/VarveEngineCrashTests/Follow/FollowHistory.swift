@@ -5,8 +5,8 @@
 /// A state is right if it equals the result of one prefix of the commits: the one that ends at its sequence.
 ///
 /// # What is compared less strictly
-/// - A reader may learn of the creation of a family early, and then sees it empty, or late, if it has no rows. Between two
-///   commits it may learn of a drop early or late.
+/// - A reader may learn of the creation of a family early, and then sees it empty, or late, if it has no rows. Between
+///   two commits it may learn of a drop early or late.
 /// - A volatile family is empty in a reader.
 /// - Commits with `Durability.none` are written to families of their own, the *loose* ones, in pairs of equal rows: a
 ///   reader sees both or neither.

@@ -91,10 +91,10 @@ final class FollowModelRun: @unchecked Sendable {
   }
 
   private func draw() -> Operation {
-    var place = random.below(Self.totalWeight)
+    var position = random.below(Self.totalWeight)
     for operation in Operation.allCases {
-      if place < operation.weight { return operation }
-      place -= operation.weight
+      if position < operation.weight { return operation }
+      position -= operation.weight
     }
     return .write
   }

@@ -51,7 +51,7 @@ struct FollowPositionTests {
   enum Reader: CaseIterable {
     /// A follower, or an engine that only reads, is opened.
     case follower, readOnly
-    /// A follower that is at the writer's last commit, or far behind it, takes a step.
+    /// A follower that is at the writer's last commit, or far from it, takes a step.
     case step, lateStep
   }
 

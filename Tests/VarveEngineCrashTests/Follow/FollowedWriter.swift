@@ -65,7 +65,8 @@ final class FollowedWriter {
 
   // MARK: - Work
 
-  /// Commits one batch to the hot, the tiny and the volatile family, and with `isCold` a row that is never written again.
+  /// Commits one batch to the hot, the tiny and the volatile family, and with `isCold` a row that is never written
+  /// again.
   @discardableResult
   func append(isCold: Bool = false, size: Int = 3_000, durability: Durability = .process) throws -> SequenceNumber {
     var batch = WriteBatch()
@@ -274,8 +275,8 @@ final class FollowedWriter {
     return result
   }
 
-  /// Returns what is wrong with the state that a reader, or a writer after its opening, shows, or `nil` if it equals one
-  /// prefix of the commits.
+  /// Returns what is wrong with the state that a reader, or a writer after its opening, shows, or `nil` if it equals
+  /// one prefix of the commits.
   func fault(_ engine: Engine) throws -> String? {
     let snapshot = engine.snapshot()
     let expected = history.state(at: snapshot.sequence)

@@ -137,7 +137,8 @@ struct SharedPageTests {
     #expect(page.slot(0) == nil)
   }
 
-  @Test func `segments are kept from a slot's first one on, for ten seconds, and for processes that are alive`() throws {
+  @Test func `segments are kept from a slot's first one on, for ten seconds, and for processes that are alive`() throws
+  {
     let page = try SharedPage.make(at: path, fileSystem)
     begin(page)
     let clock = ManualClock()
