@@ -177,44 +177,48 @@ struct WriterQueueTests {
 
 /// An executor that runs its jobs one after the other on the threads that enqueue them, or keeps them until `release`.
 private final class LateExecutor: TaskExecutor {
-  private struct State {
-    var jobs: [UnownedJob] = []
-    var isHeld = false
-    var isRunning = false
-  }
+  /// The jobs, which the last of them outlives: the end of its task may release the executor.
+  private final class Jobs: Sendable {
+    private let state = Mutex((jobs: [UnownedJob](), isHeld: false, isRunning: false))
 
-  private let state = Mutex(State())
+    func add(_ job: UnownedJob) { state.withLock { $0.jobs.append(job) } }
+    func hold(_ isHeld: Bool) { state.withLock { $0.isHeld = isHeld } }
 
-  func enqueue(_ job: consuming ExecutorJob) {
-    let job = UnownedJob(job)
-    state.withLock { $0.jobs.append(job) }
-    run()
-  }
-
-  func hold() { state.withLock { $0.isHeld = true } }
-
-  func release() {
-    state.withLock { $0.isHeld = false }
-    run()
-  }
-
-  /// Runs the jobs, unless another call does: then that one runs them.
-  private func run() {
-    let isOther = state.withLock { state in
-      defer { state.isRunning = true }
-      return state.isRunning
+    /// Returns whether the caller is to run the jobs. Otherwise another call runs them.
+    func begin() -> Bool {
+      state.withLock { state in
+        defer { state.isRunning = true }
+        return !state.isRunning
+      }
     }
-    if isOther { return }
-    while let job = next() { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
-  }
 
-  private func next() -> UnownedJob? {
-    state.withLock { state in
-      guard !state.isHeld, !state.jobs.isEmpty else {
+    /// Returns the next job, or `nil` if there is none to run.
+    func next() -> UnownedJob? {
+      state.withLock { state in
+        if !state.isHeld, !state.jobs.isEmpty { return state.jobs.removeFirst() }
         state.isRunning = false
         return nil
       }
-      return state.jobs.removeFirst()
     }
+  }
+
+  private let jobs = Jobs()
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    jobs.add(UnownedJob(job))
+    run()
+  }
+
+  func hold() { jobs.hold(true) }
+
+  func release() {
+    jobs.hold(false)
+    run()
+  }
+
+  private func run() {
+    let jobs = jobs
+    guard jobs.begin() else { return }
+    while let job = jobs.next() { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
   }
 }
