@@ -87,7 +87,9 @@ struct FollowHistory {
 
   /// Forgets commits up to a sequence that every reader has passed.
   mutating func forget(before sequence: SequenceNumber) {
-    let count = steps.prefix { $0.sequence < sequence }.count
+    var count = steps.prefix { $0.sequence < sequence }.count
+    // Changes of families after the last of them may be unknown to a reader.
+    while count > 0, steps[count - 1].isChangeOfFamilies { count -= 1 }
     for step in steps.prefix(count) { for change in step.changes { first.apply(change) } }
     first.count += count
     steps.removeFirst(count)

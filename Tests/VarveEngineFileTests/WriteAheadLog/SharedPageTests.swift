@@ -181,7 +181,7 @@ struct SharedPageTests {
     let freed = Atomic<UInt64>(0x40)
     let isDone = Atomic<Bool>(false)
     let faults = Atomic<Int>(0)
-    let threads = WatchedThreads()
+    let threads = TestThreads()
     threads.start("engine") {
       var pins = ReaderPins(page, ManualClock())
       for number in UInt64(0x41)...0x2_0000 {
