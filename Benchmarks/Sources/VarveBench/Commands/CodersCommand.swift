@@ -38,7 +38,7 @@ struct CodersCommand: ParsableCommand {
     rows += try measure("order", numbers.map { Order($0, books) })
     for row in rows { print(row.text) }
     guard let json else { return }
-    if !FileManager.default.fileExists(atPath: json) { FileManager.default.createFile(atPath: json, contents: nil) }
+    if !FileManager.default.fileExists(atPath: json) { try Data().write(to: URL(fileURLWithPath: json)) }
     let file = try FileHandle(forWritingTo: URL(fileURLWithPath: json))
     try file.seekToEnd()
     for row in rows { try file.write(contentsOf: try JSONEncoder().encode(row) + [10]) }

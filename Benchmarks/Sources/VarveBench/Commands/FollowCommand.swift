@@ -91,7 +91,7 @@ struct FollowCommand: ParsableCommand {
     object["engine"] = "varve"
     object["ops"] = histogram.totalCount
     let line = try JSONSerialization.data(withJSONObject: object, options: .sortedKeys) + Data([10])
-    if !FileManager.default.fileExists(atPath: json) { FileManager.default.createFile(atPath: json, contents: nil) }
+    if !FileManager.default.fileExists(atPath: json) { try Data().write(to: URL(fileURLWithPath: json)) }
     let file = try FileHandle(forWritingTo: URL(fileURLWithPath: json))
     try file.seekToEnd()
     try file.write(contentsOf: line)

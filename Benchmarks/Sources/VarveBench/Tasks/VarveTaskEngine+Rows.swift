@@ -176,7 +176,7 @@ extension VarveTaskEngine {
       }
       return .done
     }
-    let snapshot = try backend.engine.snapshot()
+    let snapshot = backend.engine.snapshot()
     try wait {
       try await scheduler.start()
       await scheduler.waitUntilIdle()
