@@ -42,6 +42,8 @@ extension Following {
     }
     // A log that was read up to the writer's last commit is not damaged before it.
     if first == nil, hasReadAnnounced { return }
+    // A log that can't be read fast enough can't be judged either.
+    if let first, first.code == .busy { throw first }
     var verdict = try judge()
     for _ in 0..<Self.judgementMaximum {
       guard verdict.error != nil else { break }
