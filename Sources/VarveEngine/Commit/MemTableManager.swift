@@ -258,13 +258,23 @@ final class MemTableManager: Sendable {
 
   /// Inserts entries of a family, ascending by sequence, that are older than the newest one in its memtables.
   ///
-  /// Reads, and the flushed sequence, require memtables in the order of their entries. Entries between those of two
-  /// memtables get one of their own. Entries within the range of a memtable are rare: the log has them only if they were
+  /// Reads, and the flushed sequence, require memtables in the order of their entries. If there is only one, it takes
+  /// them if it has room. Otherwise entries between those of two memtables get one of their own. Entries within the range of a memtable are rare: the log has them only if they were
   /// not logged before a restart after a failed sync. That memtable is replaced by a copy with them.
   /// Complexity: O(n log n) in the entries, apart from such copies.
   func insertLate(
     _ late: [LateEntry], into family: FamilyState, segment: FileNumber, _ lead: borrowing CommitLead
   ) throws(EngineError) {
+    // A log that is short enough for one memtable gets no other one, and so no table when it is closed.
+    if family.frozen.isEmpty, !late.contains(where: { $0.trailer.rawKind == EntryKind.rangeDelete.rawValue }) {
+      let bytes = late.reduce(0) { $0 + $1.key.count + $1.value.count }
+      let need = MemTableRequirement(entryCount: late.count, byteCount: bytes)
+      if family.active(lead).couldHaveRoom(for: need) {
+        if !family.active(lead).hasRoom(for: need) { try grow(family, for: need, plan, lead) }
+        for entry in late { family.active(lead).insert(entry.key, entry.trailer, entry.value) }
+        return
+      }
+    }
     var rest = late[...]
     /// Takes the first entries below a sequence.
     func take(before sequence: SequenceNumber) -> ArraySlice<LateEntry> {
