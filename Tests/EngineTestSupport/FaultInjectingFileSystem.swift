@@ -56,7 +56,12 @@ public final class FaultInjectingFileSystem: FileSystem {
     var failureCount = 0
     var interruption: Interruption?
     var countedInterruption: (callsLeft: Int, body: @Sendable () -> Void)?
-    var locks: [any FileLock] = []
+    var locks: [HeldLock] = []
+  }
+
+  /// A lock, which ends with the last reference of its holder.
+  private struct HeldLock {
+    weak var lock: (any FileLock)?
   }
 
   /// A function that runs once within a call.
@@ -109,7 +114,7 @@ public final class FaultInjectingFileSystem: FileSystem {
       defer { state.locks = [] }
       return state.locks
     }
-    for lock in locks { lock.release() }
+    for held in locks { held.lock?.release() }
   }
 
   /// Removes all faults.
@@ -199,7 +204,10 @@ public final class FaultInjectingFileSystem: FileSystem {
   public func lock(_ path: String) throws(EngineError) -> any FileLock {
     try check(.lock, path)
     let lock = try base.lock(path)
-    state.withLock { $0.locks.append(lock) }
+    state.withLock { state in
+      state.locks.removeAll { $0.lock == nil }
+      state.locks.append(HeldLock(lock: lock))
+    }
     return lock
   }
 
