@@ -12,7 +12,7 @@ enum ModelStep: Int, CaseIterable, Sendable {
   case contains, row, object, metadata, rowsOfKeys, count, names
   case scan, scanRange, scanPrefix, scanEverything, holdCursor, moveCursor
   // Around transactions.
-  case commit, throwOut, rollback, pinSnapshot, readPinned, concurrent, dropCollection, upkeep, reopen, abandon
+  case commit, throwOut, rollback, pinSnapshot, readPinned, concurrent, dropCollection, upkeep, reopen, abandon, follow
 
   /// How often the kind is drawn, relative to the others of its group.
   private var weight: Int {
@@ -33,7 +33,7 @@ enum ModelStep: Int, CaseIterable, Sendable {
     case .throwOut, .rollback: 48
     case .pinSnapshot: 36
     case .readPinned: 70
-    case .concurrent, .dropCollection, .upkeep, .reopen, .abandon: 48
+    case .concurrent, .dropCollection, .upkeep, .reopen, .abandon, .follow: 48
     }
   }
 

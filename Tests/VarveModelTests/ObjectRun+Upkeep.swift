@@ -48,6 +48,24 @@ extension ObjectRun {
     }
   }
 
+  // MARK: - Reads in another process
+
+  /// Compares all rows that a follower sees with the committed ones. Another suite tests faults.
+  func follow() throws {
+    if isFaulty { return }
+    note(.follow)
+    let follower = try self.follower ?? openFollower()
+    self.follower = follower
+    try follower.read { tx in try compare(tx) }
+    if random.oneIn(4) { try endFollower() }
+  }
+
+  private func openFollower() throws -> Database {
+    var options = DatabaseOptions()
+    options.follows = true
+    return try Database.open(try site.follow(), path: "model", definition: try KeyPools.definition(), options: options)
+  }
+
   // MARK: - Closing, reopening, abandoning
 
   /// Drops a collection; the next one with its name is another collection. Open reads still see the former one.

@@ -49,6 +49,8 @@ final class ObjectRun {
   /// The current depth of nested writes.
   var depth = 0
   var pinned: [Pinned] = []
+  /// A reader as in another process, which continues over reopenings of the database.
+  var follower: Database?
   var counts = StepCounts<ModelStep>()
   private(set) var trace: [String] = []
   var unknownOutcomes = 0
@@ -108,6 +110,7 @@ final class ObjectRun {
     try open()
     (backend as? ToyBackend)?.faults = ToyFaults()
     try compare()
+    try endFollower()
     try closeAll()
   }
 
@@ -121,6 +124,7 @@ final class ObjectRun {
     case .dropCollection: try dropCollection()
     case .upkeep: try upkeep()
     case .reopen: try reopen()
+    case .follow: try follow()
     default: try abandon()
     }
     if random.oneIn(6) { try compare() }
@@ -154,6 +158,7 @@ final class ObjectRun {
   /// Returns the database, which the caller closes once the next one is open.
   func leave() throws -> Database {
     endPinned()
+    try endFollower()
     let database = try database
     opened = nil
     openedBackend = nil
@@ -166,6 +171,11 @@ final class ObjectRun {
       pin.reader.end()
     }
     pinned = []
+  }
+
+  func endFollower() throws {
+    try follower?.close()
+    follower = nil
   }
 
   // MARK: - Transactions
