@@ -8,8 +8,8 @@ import VarveTestSupport
 
 /// The kinds of steps of the index model.
 enum IndexStep: Int, CaseIterable, Sendable {
-  case persist, collide, modify, delete, deleteRange, truncate, nested, nestedUndone, batch, look, lookInside, reopen,
-    rebuild
+  case persist, collide, modify, delete, deleteRange, truncate, nested, nestedUndone, batch, look, lookInside, follow,
+    reopen, rebuild
 }
 
 /// A run of random changes of volumes, in a database with indexes and in a dictionary: every index lookup must return
@@ -20,6 +20,8 @@ final class IndexRun {
   private var database: Database
   /// Whether the database was opened with the other format.
   private var isOther = false
+  /// A reader as in another process, which continues over reopenings by a program with the same format.
+  private var follower: Database?
   /// Whether the indexes contain all rows.
   private var isWarm = true
   private var volumes: [Int: Volume] = [:]
@@ -32,7 +34,10 @@ final class IndexRun {
     database = try Database.open(site.open(), path: "indexes") { VolumeFormat.self }
   }
 
-  func close() throws { try database.close() }
+  func close() throws {
+    try endFollower()
+    try database.close()
+  }
 
   private var first: Store<VolumeFormat> { Store(in: database) }
   private var other: Store<OtherVolumeFormat> { Store(in: database) }
@@ -42,12 +47,12 @@ final class IndexRun {
     try reopen()
     try lookEverywhere()
     // Every entry belongs to a row, and every row has its entries.
-    let differences = isOther ? try verified(other) : try verified(first)
-    #expect(differences.isEmpty, "\(differences.prefix(3))")
+    try database.core.read { tx in if isOther { try verify(other, tx) } else { try verify(first, tx) } }
   }
 
-  private func verified<Format: StoreFormat>(_ store: Store<Format>) throws -> [IndexDifference] {
-    try database.core.read { tx in try store.indexDifferences(in: tx) }
+  private func verify<Format: StoreFormat>(_ store: Store<Format>, _ tx: ReadTransaction) throws {
+    let differences = try store.indexDifferences(in: tx)
+    #expect(differences.isEmpty, "\(differences.prefix(3))")
   }
 
   private func step() throws {
@@ -60,7 +65,8 @@ final class IndexRun {
     case 60..<68: try write(.batch) { [self] tx in try several(in: tx) }
     case 68..<73: try write(.nested) { [self] tx in try nested(isUndone: false, in: tx) }
     case 73..<79: try write(.nestedUndone) { [self] tx in try nested(isUndone: true, in: tx) }
-    case 79..<98: try database.core.read { [self] tx in try look(.look, in: tx) }
+    case 79..<97: try database.core.read { [self] tx in try look(.look, in: tx) }
+    case 97..<98: try follow()
     case 98..<99: try reopen()
     default: try rebuild()
     }
@@ -193,6 +199,7 @@ final class IndexRun {
     isOther = random.oneIn(2) && (!hadOther || Set(codes).count == codes.count) ? !hadOther : hadOther
     if hadOther, !isOther, Set(codes).count != codes.count { isOther = true }
     trace.append("reopen \(isOther)")
+    if isOther != hadOther { try endFollower() }
     if isOther {
       database = try Database.open(site.open(), path: "indexes") { OtherVolumeFormat.self }
     } else {
@@ -212,6 +219,48 @@ final class IndexRun {
     if isOther { try other.rebuild(\.tags) } else { try first.rebuild(\.isbn) }
   }
 
+  // MARK: - A reader in another process
+
+  /// Compares all rows and all index entries that a follower sees with the committed ones.
+  private func follow() throws {
+    counts[.follow] += 1
+    let follower = try self.follower ?? openFollower()
+    self.follower = follower
+    if isOther {
+      try compare(follower, Store<OtherVolumeFormat>(in: follower)) { store, tx in try look(store, tx) }
+    } else {
+      try compare(follower, Store<VolumeFormat>(in: follower)) { store, tx in try look(store, tx) }
+    }
+    if random.oneIn(4) { try endFollower() }
+  }
+
+  private func openFollower() throws -> Database {
+    var options = DatabaseOptions()
+    options.follows = true
+    let backend = try site.follow()
+    return if isOther {
+      try Database.open(backend, path: "indexes", options: options) { OtherVolumeFormat.self }
+    } else {
+      try Database.open(backend, path: "indexes", options: options) { VolumeFormat.self }
+    }
+  }
+
+  private func endFollower() throws {
+    try follower?.close()
+    follower = nil
+  }
+
+  private func compare<Format: StoreFormat>(
+    _ follower: Database, _ store: Store<Format>, _ look: (Store<Format>, ReadTransaction) throws -> Void
+  ) throws where Format.Instance == Volume, Format.Identifier == Int {
+    try follower.core.read { tx in
+      let found = try Array(store.load(..., in: tx)).map(\.equatable)
+      #expect(found == volumes.values.map(\.equatable).sorted { $0.id < $1.id }, "the rows that a follower sees")
+      try verify(store, tx)
+      try look(store, tx)
+    }
+  }
+
   // MARK: - Lookups
 
   private func lookEverywhere() throws {
@@ -220,10 +269,10 @@ final class IndexRun {
 
   private func look(_ step: IndexStep, in tx: ReadTransaction) throws {
     counts[step] += 1
-    if isOther { try lookOther(tx) } else { try lookFirst(tx) }
+    if isOther { try look(other, tx) } else { try look(first, tx) }
   }
 
-  private func lookFirst(_ tx: ReadTransaction) throws {
+  private func look(_ first: Store<VolumeFormat>, _ tx: ReadTransaction) throws {
     switch random.below(9) {
     case 0: try compare(first, \.title, tx) { [Compound($0.title)] }
     case 1: try compare(first, \.byYear, tx) { [Compound($0.year, $0.title)] }
@@ -239,7 +288,7 @@ final class IndexRun {
     }
   }
 
-  private func lookOther(_ tx: ReadTransaction) throws {
+  private func look(_ other: Store<OtherVolumeFormat>, _ tx: ReadTransaction) throws {
     switch random.below(8) {
     case 0: try compare(other, \.title, tx) { [Compound($0.year)] }
     case 1: try compare(other, \.byYear, tx) { [Compound($0.year, $0.title)] }
