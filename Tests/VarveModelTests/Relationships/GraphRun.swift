@@ -9,7 +9,8 @@ import VarveTestSupport
 
 /// The kinds of steps of the relationship model.
 enum GraphStep: Int, CaseIterable, Sendable {
-  case set, remove, add, drop, clear, removeRange, flush, nested, nestedUndone, look, refused, reopen, rebuild, abandon
+  case set, remove, add, drop, clear, removeRange, flush, nested, nestedUndone, look, refused, reopen, rebuild, abandon,
+    follow
 }
 
 /// A run of random changes of rows with edges, in a database and in a model.
@@ -18,6 +19,8 @@ final class GraphRun {
   private var random: SeededRandom
   private var database: Database
   private var graph: ExtensionHandle<Relationships>
+  /// A reader as in another process, which continues over reopenings of the database.
+  private var follower: Database?
   private var model: GraphModel
   private var version = 1
   /// Whether the changes of each commit are observed.
@@ -61,7 +64,10 @@ final class GraphRun {
   private func begin(_ connection: Connection) throws -> [ChangeEvent] { try connection.beginLongLivedRead() }
   private func advance(_ connection: Connection) throws -> [ChangeEvent] { try connection.advance() }
 
-  func close() throws { try database.close() }
+  func close() throws {
+    try endFollower()
+    try database.close()
+  }
 
   var ruleRemovals: Int { model.ruleRemovals }
   var notified: Int { model.notified }
@@ -76,6 +82,7 @@ final class GraphRun {
     case 0: try reopen()
     case 1: try rebuild()
     case 2: try abandon()
+    case 3..<5: try follow()
     default: try write()
     }
   }
@@ -288,6 +295,26 @@ final class GraphRun {
       model.dangling.map(\.text), "dangling edges")
   }
 
+  /// Compares all rows, edges and index entries that a follower sees with the committed ones.
+  private func follow() throws {
+    note(.follow, "follow")
+    let follower = try self.follower ?? openFollower()
+    self.follower = follower
+    try follower.core.read { tx in try lookEverywhere(tx, model) }
+    if random.oneIn(4) { try endFollower() }
+  }
+
+  private func openFollower() throws -> Database {
+    var options = DatabaseOptions()
+    options.follows = true
+    return try Database.open(try site.follow(), path: "graph", definition: Self.definition(graph), options: options)
+  }
+
+  private func endFollower() throws {
+    try follower?.close()
+    follower = nil
+  }
+
   /// Checks that the edges in the commit's change set are the difference of both models.
   private func compareChanges(_ before: GraphModel, _ after: GraphModel) throws {
     guard let connection else { return }
@@ -394,6 +421,7 @@ final class GraphRun {
   /// Leaves the database in the state after the death of its process.
   private func abandon() throws {
     note(.abandon, "abandon")
+    try endFollower()
     let before = database
     try site.abandon()
     if site.kind != .toy { try before.close() }
@@ -406,6 +434,8 @@ final class GraphRun {
     version += 1
     graph = Relationships(version: "\(version)", counting: model.counting, collectsCycles: model.collectsCycles).named(
       "graph")
+    // The follower has the former definition.
+    try endFollower()
     try database.close()
     try open()
   }
