@@ -11,10 +11,13 @@ import VarveTestSupport
 enum TaskDisk {
   static let path = "/db"
 
-  /// Opens the engine on a disk, with its own threads.
-  static func backend(_ disk: any FileSystem) throws -> EngineBackend {
+  /// Opens the engine on a disk, with its own threads, or a reader of what another engine writes there.
+  static func backend(_ disk: any FileSystem, follows: Bool = false) throws -> EngineBackend {
     var environment = EngineEnvironment.system
     environment.fileSystem = disk
+    if follows {
+      return EngineBackend(try Engine.follow(at: path, options: StorageSite.options, environment: environment))
+    }
     return try EngineBackend(try Engine.open(at: path, options: StorageSite.options, environment: environment))
   }
 

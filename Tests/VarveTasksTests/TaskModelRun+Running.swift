@@ -123,6 +123,7 @@ extension TaskModelRun {
     let (old, clock) = (fixture, fixture.clock)
     old.scheduler.die()
     gate.open(.died)
+    try endFollower()
     try await old.database.close()
     disk = image
     gate = HandlerGate()

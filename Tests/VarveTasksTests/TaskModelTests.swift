@@ -17,7 +17,7 @@ import VarveTesting
 struct TaskModelTests {
   enum Step: Int, CaseIterable {
     case enqueue, cancel, wake, revive, delete, edit, signal, pause, resume, advance, prune, restart, undone
-    case hold, crash, interrupt, cancelRunning, changeRunning
+    case hold, crash, interrupt, cancelRunning, changeRunning, follow
     case child, unique, keyed
 
     /// Whether the step is an operation, and not a property of a task that is enqueued, or a frame of others.
@@ -70,6 +70,8 @@ final class TaskModelRun {
   var disk: CrashFileSystem
   var gate: HandlerGate
   var fixture: TaskFixture
+  /// A reader as in another process, which continues over restarts of the scheduler.
+  var follower: Database?
   var model = TaskModel()
   private(set) var counts: [TaskModelTests.Step: Int] = [:]
   /// The number of operations, where a transaction that is rolled back counts as one.
@@ -94,13 +96,15 @@ final class TaskModelRun {
     fixture = try Self.fixture(try Self.open(disk), gate, ManualSchedulerClock())
   }
 
-  static func open(_ disk: CrashFileSystem) throws -> Database {
-    try Database.open(
-      try TaskDisk.backend(disk), path: TaskDisk.path,
+  static func open(_ disk: CrashFileSystem, follows: Bool = false) throws -> Database {
+    var options = DatabaseOptions()
+    options.follows = follows
+    return try Database.open(
+      try TaskDisk.backend(disk, follows: follows), path: TaskDisk.path,
       definition: DatabaseDefinition {
         CollectionDefinition("effects", Int.self, key: String.self)
         TaskStorage.handle
-      })
+      }, options: options)
   }
 
   static func fixture(_ database: Database, _ gate: HandlerGate, _ clock: ManualSchedulerClock) throws -> TaskFixture {
@@ -157,6 +161,7 @@ final class TaskModelRun {
       // steps.
       if isReopened || number % 8 == 7 || number == count - 1 { try compareStates() }
     }
+    try endFollower()
     try await fixture.close()
   }
 
@@ -390,41 +395,58 @@ final class TaskModelRun {
     return "\(tasks); \(state)"
   }
 
+  /// Compares the states of all tasks, and sometimes what a follower sees of them.
   func compareStates() throws {
-    try fixture.read { tx in
-      for (number, id) in ids {
-        let task = try tx.task(id)
-        guard let expected = model.tasks[number] else {
-          try require(task == nil, "task \(number) is \(task.map { "\($0.progress)" } ?? ""), and should be gone")
-          continue
-        }
-        guard let progress = task?.progress else {
-          throw Difference(description: "task \(number) is gone: \(expected)")
-        }
-        // The head of a serial queue whose time has come is taken in its present state.
-        try require(
-          progress.state == expected.state && Int(progress.attempt) == expected.attempt
-            && Int(progress.failures) == expected.failures && Int(progress.snoozes) == expected.snoozes
-            && Int(progress.crashes) == expected.crashes,
-          "task \(number) is \(progress), expected \(expected); parents left \(try parents(of: id, tx))")
-      }
-      for queue in Self.queues {
-        for state in TaskState.allCases {
-          let expected = model.tasks.values.count { TaskModel.base($0.queue) == queue && $0.countedState == state }
-          let found = try tx.taskCount(in: QueueName(queue), state)
-          try require(found == expected, "\(queue) counts \(found) tasks that are \(state), expected \(expected)")
-        }
-        try compareOrder(queue, tx)
-      }
-      let effects = try tx.keys(String.self, in: "effects")
-      try require(Set(effects) == Set(model.effects.map { "\($0)" }), "\(effects) were completed")
-      for key in effects {
-        let count = try tx.object(Int.self, key: key, in: "effects")
-        try require(count == 1, "\(key) was completed \(count ?? 0) times")
-      }
-    }
+    try fixture.read { tx in try compareStates(tx) }
+    if random.oneIn(16) { try follow() }
     // Tasks that the model has removed are not checked again.
     for number in ids.keys where model.tasks[number] == nil { ids[number] = nil }
+  }
+
+  private func follow() throws {
+    note(.follow, "follow")
+    let follower = try self.follower ?? Self.open(disk, follows: true)
+    self.follower = follower
+    try follower.read { tx in try compareStates(tx) }
+    if random.oneIn(4) { try endFollower() }
+  }
+
+  func endFollower() throws {
+    try follower?.close()
+    follower = nil
+  }
+
+  private func compareStates(_ tx: ReadTransaction) throws {
+    for (number, id) in ids {
+      let task = try tx.task(id)
+      guard let expected = model.tasks[number] else {
+        try require(task == nil, "task \(number) is \(task.map { "\($0.progress)" } ?? ""), and should be gone")
+        continue
+      }
+      guard let progress = task?.progress else {
+        throw Difference(description: "task \(number) is gone: \(expected)")
+      }
+      // The head of a serial queue whose time has come is taken in its present state.
+      try require(
+        progress.state == expected.state && Int(progress.attempt) == expected.attempt
+          && Int(progress.failures) == expected.failures && Int(progress.snoozes) == expected.snoozes
+          && Int(progress.crashes) == expected.crashes,
+        "task \(number) is \(progress), expected \(expected); parents left \(try parents(of: id, tx))")
+    }
+    for queue in Self.queues {
+      for state in TaskState.allCases {
+        let expected = model.tasks.values.count { TaskModel.base($0.queue) == queue && $0.countedState == state }
+        let found = try tx.taskCount(in: QueueName(queue), state)
+        try require(found == expected, "\(queue) counts \(found) tasks that are \(state), expected \(expected)")
+      }
+      try compareOrder(queue, tx)
+    }
+    let effects = try tx.keys(String.self, in: "effects")
+    try require(Set(effects) == Set(model.effects.map { "\($0)" }), "\(effects) were completed")
+    for key in effects {
+      let count = try tx.object(Int.self, key: key, in: "effects")
+      try require(count == 1, "\(key) was completed \(count ?? 0) times")
+    }
   }
 
   /// Compares the order of the ready tasks of a queue, and of each of its limit keys.
