@@ -156,13 +156,17 @@ extension ExtensionRun {
     try noteCommitted()
   }
 
-  /// Checks that the follower sees a version that was committed, completely, and never an earlier one than before.
+  /// Checks that the follower sees the last commit or a version after it, completely, and never an earlier one than
+  /// before.
   func readFollower() throws {
     guard let follower else { return try follow() }
     note(.readFollower)
     try follower.core.read { tx in
       guard tx.version >= followerRead else { throw ContractBroken("a follower went back to \(tx.version)") }
       followerRead = tx.version
+      if let last = history.last?.version, tx.version < last, pendingVersion == nil {
+        throw ContractBroken("a follower sees \(tx.version), and not the last commit \(last)")
+      }
       guard let seen = history.last(where: { $0.version <= tx.version }) else {
         throw ContractBroken("a follower sees \(tx.version), which is before all of \(history.map(\.version))")
       }
