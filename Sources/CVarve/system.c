@@ -29,7 +29,13 @@ int32_t cvarve_open_at(int32_t directory, const char *path, int32_t flags, uint3
   do {
     descriptor = openat(directory, path, flags | O_CLOEXEC, (mode_t)mode);
   } while (descriptor < 0 && errno == EINTR);
-  return descriptor < 0 ? -errno : descriptor;
+  if (descriptor < 0) return -errno;
+  if (descriptor > STDERR_FILENO) return descriptor;
+  // A program that was started without the standard descriptors prints to whatever has their numbers.
+  int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int error = errno;
+  close(descriptor);
+  return moved < 0 ? -error : moved;
 }
 
 int32_t cvarve_sync_data(int32_t descriptor) {

@@ -60,8 +60,8 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let mergeFailed = Code(.mergeFailed)
     /// Another commit changed what the transaction has read. Run the transaction again.
     public static let conflict = Code(.conflict)
-    /// The followed database lost commits that this follower has read, in a power loss. Close the follower and follow
-    /// the database again.
+    /// The followed database lost commits that this follower has read, in a power loss, or was replaced by other files.
+    /// Close the follower and follow the database again.
     public static let rewound = Code(.rewound)
     /// The process that writes the database freed segments of its log faster than this reader could read them. The state
     /// that is shown did not change; the same call may succeed later, or at once if this process may write to the file

@@ -25,6 +25,8 @@ enum Scenario: String {
   case oneThread, noThread
   /// The system has no address space for a large memtable.
   case addressSpace
+  /// The process has no standard input, output and error.
+  case noStandardDescriptors
 
   struct Failure: Error {
     let message: String
@@ -40,6 +42,7 @@ enum Scenario: String {
     case .oneThread: try Self.limitThreads(to: 1)
     case .noThread: try Self.limitThreads(to: 0)
     case .addressSpace: try Self.limitAddressSpace(directory + "/db")
+    case .noStandardDescriptors: try Self.printIntoNothing(directory + "/db")
     }
   }
 
@@ -73,6 +76,35 @@ enum Scenario: String {
     let again = try Engine.open(at: "\(directory)/a/rel")
     for number in 0..<2_000 { try require(try again.get(key(number)) == [number < 1_000 ? 1 : 2], "key \(number)") }
     try again.close()
+  }
+
+  // MARK: - Descriptors
+
+  /// Prints with a text between the operations of an engine. None of the texts may reach a file of the database.
+  private static func printIntoNothing(_ path: String) throws {
+    for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] { close(descriptor) }
+    let text: [UInt8] = Array("a line of text\n".utf8)
+    func printText() throws {
+      for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] {
+        try require(unsafe write(descriptor, text, text.count) < 0, "descriptor \(descriptor) is a file")
+      }
+    }
+    for round in 1...3 {
+      let engine = try Engine.open(at: path)
+      try printText()
+      for number in 0..<100 { try engine.put(key(number), [UInt8(round)], durability: .power) }
+      try engine.flush()
+      try printText()
+      try require(try engine.get(key(1)) == [UInt8(round)], "key 1 in round \(round)")
+      let follower = try Engine.follow(at: path)
+      try printText()
+      try follower.close()
+      try engine.compact()
+      try printText()
+      let faults = try engine.verify().faults
+      try require(faults.isEmpty, "\(faults)")
+      try engine.close()
+    }
   }
 
   // MARK: - Forks

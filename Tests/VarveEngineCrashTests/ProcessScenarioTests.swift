@@ -39,6 +39,11 @@ struct ProcessScenarioTests {
     close(descriptor)
   }
 
+  @Test func `no file of a database has the number of a standard descriptor that the process lacks`() throws {
+    let directory = try TemporaryDirectory()
+    #expect(try run("noStandardDescriptors", directory.path))
+  }
+
   #if os(Linux)
     @Test(
       .enabled(if: getuid() == 0, "only root can become a user without processes"),

@@ -45,7 +45,7 @@ static inline void cvarve_pause(void) {
 
 // --- Files and threads (system.c) ---------------------------------------------------------------
 
-/// `openat` with a mode. Returns the descriptor, or -errno.
+/// `openat` with a mode. Returns the descriptor, which is not one of the three standard descriptors, or -errno.
 int32_t cvarve_open_at(int32_t directory, const char *path, int32_t flags, uint32_t mode);
 
 /// Makes the data of a file survive power loss: fdatasync, or F_FULLFSYNC on Darwin.

@@ -26,7 +26,8 @@ internal import Synchronization
 /// # Cost for the writer
 /// The writer's only costs are the wake-ups, and the disk space of segments of the log that it keeps while a follower
 /// that it has overtaken reads them. The follower keeps entries that are not in tables yet in its own memtables, at most
-/// as many as are in the writer's log, and keeps up to half of `EngineOptions.openTableCount` tables open. Beyond that, a snapshot or cursor can need a table that the writer
+/// as many as are in the writer's log, so their size follows from the writer's memory budget. It keeps up to half of
+/// `EngineOptions.openTableCount` tables open. Beyond that, a snapshot or cursor can need a table that the writer
 /// removed, and throws `.notFound`; after `catchUp` the same read succeeds.
 ///
 /// Safe from any thread.
@@ -45,7 +46,8 @@ public final class Follower: Sendable {
   /// Advances to the last commit that the writer has announced, and returns its sequence number. Running reads, cursors
   /// and snapshots keep their state.
   ///
-  /// Throws `.rewound` if a power loss took back commits that were read here, `.busy` if the writer freed its log faster
+  /// Throws `.rewound` if a power loss took back commits that were read here or the database was replaced by
+  /// other files, `.busy` if the writer freed its log faster
   /// than this process could read it, `.corruption`, and errors of the file system; reads then see the earlier state.
   /// Complexity: O(n) in the bytes written since the last call, and at most those of the writer's log, which is read up
   /// to three times if the writer frees it meanwhile.

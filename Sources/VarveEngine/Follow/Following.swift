@@ -68,6 +68,8 @@ final class Following: @unchecked Sendable {
   /// The time at which the writer's process was last compared with the one that now has its process id.
   private var askedAt: UInt64 = 0
   private let namespace = ProcessIdentity.namespace
+  /// The time at which the files' identities were last checked.
+  private var filesCheckedAt: UInt64 = 0
   /// The sequence up to which every logged entry is in the views (invariant 1).
   private(set) var incorporated = SequenceNumber.zero
   /// The last entry that was read.
@@ -194,12 +196,25 @@ final class Following: @unchecked Sendable {
 
   /// Returns the last commit that this step reads.
   private func aim() throws(EngineError) -> SequenceNumber {
+    try checkFiles()
     // The page is read before the MANIFEST, because a published commit names only families that earlier edits made.
     try readPage()
     _ = try manifest.poll()
     try didChangeManifest()
     if let announced { return max(announced, flushed) }
     return .maximum
+  }
+
+  /// Checks occasionally that the files are still the ones that a new reader would find.
+  ///
+  /// The open files of a database that was replaced never change, so nothing else shows it.
+  private func checkFiles() throws(EngineError) {
+    let now = opening.environment.clock.now()
+    guard now - min(filesCheckedAt, now) >= Self.askInterval else { return }
+    filesCheckedAt = now
+    guard try manifest.isReplaced() || opening.openedDirectory?.isReplaced ?? false else { return }
+    failure = ManifestTail.replaced(opening.path)
+    throw ManifestTail.replaced(opening.path)
   }
 
   /// The last entry that the MANIFEST covers.

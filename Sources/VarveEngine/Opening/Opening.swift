@@ -18,6 +18,8 @@ struct Opening {
   private(set) var environment: EngineEnvironment
   /// The sequence from which the database continues its commits, unless its own last one is larger.
   var sequenceBase = SequenceNumber.zero
+  /// The directory that was at the path when the files were anchored.
+  private(set) var openedDirectory: OpenedDirectory?
   private var fileSystem: any FileSystem { environment.fileSystem }
 
   init(path: String, options: EngineOptions, environment: EngineEnvironment) {
@@ -38,6 +40,7 @@ struct Opening {
   func anchored() throws(EngineError) -> Opening {
     var opening = self
     opening.environment.fileSystem = try fileSystem.anchored(at: path)
+    opening.openedDirectory = OpenedDirectory(path, fileSystem, anchored: opening.environment.fileSystem)
     return opening
   }
 

@@ -26,6 +26,7 @@ struct ManifestTail {
   private(set) var changeCount = 0
   private var file: any File
   private var fileID: UInt64
+  private var identity: FileIdentity?
   /// The offset of the next edit.
   private var position: UInt64
 
@@ -42,7 +43,15 @@ struct ManifestTail {
     number = loaded.number
     file = loaded.file
     fileID = loaded.fileID
+    identity = loaded.identity
     position = loaded.position
+  }
+
+  /// Returns whether another file has the name of the file that is read: another database, or a copy of this one, was
+  /// stored here.
+  func isReplaced() throws(EngineError) -> Bool {
+    guard let identity, let found = try fileSystem.attributes(file.path)?.identity else { return false }
+    return found != identity
   }
 
   /// Reads new edits. Returns whether the state changed.
@@ -52,19 +61,28 @@ struct ManifestTail {
     let before = changeCount
     if try Manifest.currentNumber(directory: directory, fileSystem: fileSystem) != number {
       let loaded = try Self.load(directory, fileSystem, known: state)
-      guard loaded.state.databaseID == state.databaseID else {
-        throw .corruption("another database is here now", file: directory)
-      }
+      // A file that follows in the same history has a larger number.
+      guard loaded.state.databaseID == state.databaseID, loaded.state.incarnation == state.incarnation,
+        loaded.number > number
+      else { throw Self.replaced(directory) }
       state = loaded.state
       number = loaded.number
       file.close()
       file = loaded.file
       fileID = loaded.fileID
+      identity = loaded.identity
       position = loaded.position
       changeCount += 1
     }
     try readAppended(accepted)
     return changeCount != before
+  }
+
+  /// Returns the error of a reader whose database was replaced by other files.
+  static func replaced(_ directory: String) -> EngineError {
+    EngineError(
+      .rewound, "the database that this follower reads was replaced by other files; close it and follow it again",
+      file: directory)
   }
 
   // MARK: - The whole file
@@ -74,6 +92,7 @@ struct ManifestTail {
     let number: FileNumber
     let file: any File
     let fileID: UInt64
+    let identity: FileIdentity?
     let position: UInt64
   }
 
@@ -101,6 +120,8 @@ struct ManifestTail {
     _ number: FileNumber, _ directory: String, _ fileSystem: any FileSystem, known: ManifestState?
   ) throws(EngineError) -> Loaded {
     let path = directory + "/" + FileName.manifest(number).name
+    // It is taken before the file is opened, so that a file that is replaced between the two counts as replaced.
+    let identity = try fileSystem.attributes(path)?.identity
     let file = try fileSystem.openFile(path, writable: false)
     let bytes = try Manifest.readAll(file)
     var reader = try ManifestReader(bytes.view, number: number, file: path)
@@ -115,7 +136,8 @@ struct ManifestTail {
     case nil: fatalError("a MANIFEST reader that ended says how")
     }
     return Loaded(
-      state: try replay.finish(), number: number, file: file, fileID: reader.header.fileID, position: position)
+      state: try replay.finish(), number: number, file: file, fileID: reader.header.fileID, identity: identity,
+      position: position)
   }
 
   // MARK: - Appended edits

@@ -102,11 +102,31 @@ public struct FileAttributes: Sendable, Hashable {
   public let isDirectory: Bool
   /// The size of the file, in bytes.
   public let size: UInt64
+  /// The identity of the file or directory, or `nil` if the file system has none.
+  public let identity: FileIdentity?
 
   /// Creates attributes.
-  public init(isDirectory: Bool, size: UInt64) {
+  public init(isDirectory: Bool, size: UInt64, identity: FileIdentity? = nil) {
     self.isDirectory = isDirectory
     self.size = size
+    self.identity = identity
+  }
+}
+
+/// Distinguishes a file or directory from one that later has its path.
+///
+/// A rename keeps the identity. After the last name and the last open descriptor of a file are gone, another file may
+/// get its identity.
+public struct FileIdentity: Sendable, Hashable {
+  /// The number of the device.
+  public let device: UInt64
+  /// The number of the file on the device.
+  public let number: UInt64
+
+  /// Creates an identity.
+  public init(device: UInt64, number: UInt64) {
+    self.device = device
+    self.number = number
   }
 }
 

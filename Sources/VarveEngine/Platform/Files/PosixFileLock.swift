@@ -17,34 +17,29 @@ internal import Synchronization
 /// there, too, before the file is opened again.
 ///
 /// # Invariants
-/// 1. The registry has the device and inode of each file whose lock this process holds or is taking.
+/// 1. The registry has the identity of each file whose lock this process holds or is taking.
 /// 2. The locked file is the one that the path names at that time: a file that was removed between its open and its
 ///    lock is released, and the path is opened again.
 ///
 /// # Concurrency
 /// Safe from any thread. `registry` is locked alone, never together with another lock.
 final class PosixFileLock: FileLock {
-  private struct Identity: Hashable {
-    let device: UInt64
-    let inode: UInt64
-  }
-
   /// The locks of this process. Locks that a forked child inherits belong to its parent.
   private struct Registry {
-    private var held: Set<Identity> = []
+    private var held: Set<FileIdentity> = []
     private var forkCount: UInt32 = 0
 
-    mutating func contains(_ identity: Identity) -> Bool {
+    mutating func contains(_ identity: FileIdentity) -> Bool {
       forget()
       return held.contains(identity)
     }
 
-    mutating func insert(_ identity: Identity) -> Bool {
+    mutating func insert(_ identity: FileIdentity) -> Bool {
       forget()
       return held.insert(identity).inserted
     }
 
-    mutating func remove(_ identity: Identity) {
+    mutating func remove(_ identity: FileIdentity) {
       forget()
       held.remove(identity)
     }
@@ -60,11 +55,11 @@ final class PosixFileLock: FileLock {
   /// The number of times that the file may vanish between open and lock before the lock fails.
   private static let attemptMaximum = 100
 
-  private let identity: Identity
+  private let identity: FileIdentity
   private let descriptor: Mutex<Int32?>
   private let forkCount = cvarve_fork_count()
 
-  private init(identity: Identity, descriptor: Int32) {
+  private init(identity: FileIdentity, descriptor: Int32) {
     cvarve_close_in_children(descriptor)
     self.identity = identity
     self.descriptor = Mutex(descriptor)
@@ -92,7 +87,7 @@ final class PosixFileLock: FileLock {
 
   private static func checkNotHeld(_ path: String, _ fileSystem: PosixFileSystem) throws(EngineError) {
     guard case .success(let information) = try fileSystem.information(path) else { return }
-    let identity = identity(of: information)
+    let identity = FileIdentity(information)
     guard !registry.withLock({ $0.contains(identity) }) else { throw heldHere(path) }
   }
 
@@ -108,7 +103,7 @@ final class PosixFileLock: FileLock {
     guard unsafe fstat(descriptor, &information) == 0 else {
       throw SystemError.error(errno, call: "fstat", path: path)
     }
-    let identity = identity(of: information)
+    let identity = FileIdentity(information)
     guard registry.withLock({ $0.insert(identity) }) else { throw heldHere(path) }
     var kept = false
     defer { if !kept { registry.withLock { $0.remove(identity) } } }
@@ -118,7 +113,7 @@ final class PosixFileLock: FileLock {
       if number == EWOULDBLOCK { throw EngineError(.locked, "another process holds the lock", file: path) }
       throw SystemError.error(number, call: "flock", path: path)
     }
-    guard case .success(let named) = try fileSystem.information(path), Self.identity(of: named) == identity else {
+    guard case .success(let named) = try fileSystem.information(path), FileIdentity(named) == identity else {
       return nil
     }
     kept = true
@@ -139,8 +134,10 @@ final class PosixFileLock: FileLock {
     _ = close(held)
     Self.registry.withLock { $0.remove(identity) }
   }
+}
 
-  private static func identity(of information: stat) -> Identity {
-    Identity(device: UInt64(truncatingIfNeeded: information.st_dev), inode: UInt64(information.st_ino))
+extension FileIdentity {
+  init(_ information: stat) {
+    self.init(device: UInt64(truncatingIfNeeded: information.st_dev), number: UInt64(information.st_ino))
   }
 }

@@ -119,7 +119,9 @@ public struct PosixFileSystem: FileSystem {
   public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
     switch try information(path) {
     case .success(let found):
-      return FileAttributes(isDirectory: found.st_mode & S_IFMT == S_IFDIR, size: UInt64(max(0, found.st_size)))
+      return FileAttributes(
+        isDirectory: found.st_mode & S_IFMT == S_IFDIR, size: UInt64(max(0, found.st_size)),
+        identity: FileIdentity(found))
     case .failure(let number):
       if number.value == ENOENT || number.value == ENOTDIR { return nil }
       throw SystemError.readingError(number.value, call: "stat", path: path)
