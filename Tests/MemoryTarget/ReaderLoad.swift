@@ -38,7 +38,9 @@ final class ReaderLoad: Sendable {
   init(_ path: String, budget: Int, kind: Kind) throws {
     var options = EngineOptions()
     options.memoryBudget = budget
-    engine = try Engine.open(at: path, options: options)
+    var environment = EngineEnvironment.system
+    environment.makeExecutor = { PatientExecutor(threads: $0) }
+    engine = try Engine.open(at: path, options: options, environment: environment)
     self.kind = kind
     for number in 0..<Self.keyCount { try engine.put(Self.key(number), Self.value(number, 0)) }
   }
