@@ -366,17 +366,32 @@ final class Following: @unchecked Sendable {
     while let (sequence, entry) = try entries.next() {
       // A copy may be older than entries read before, and still be the first one that is found.
       guard sequence > incorporated, isCopy || sequence > lastRead else { continue }
-      if families.find(entry.family, manifest.state, engine.registry) == nil, !manifest.state.isDropped(entry.family) {
-        _ = try manifest.poll()
-        try didChangeManifest()
+      var target = families.known(entry.family)
+      if target == nil { target = try findTarget(entry.family, segment) }
+      if let target {
+        try opening.insert(
+          entry, sequence, isCopy: isCopy, segment: segment, into: target, engine.pipeline.memory, replayed)
       }
-      try opening.insert(
-        entry, sequence, isCopy: isCopy, segment: segment, manifest.state, &families, engine.registry,
-        engine.pipeline.memory, replayed)
       lastRead = max(lastRead, sequence)
     }
     try replayed.end(engine.pipeline.memory, .beforeOpen)
     if record.header.kind == .batch { lastRead = max(lastRead, record.header.sequence) }
+  }
+
+  /// Returns the family of an entry, or `nil` if it was dropped. The edit that created it may not have been read yet.
+  ///
+  /// Called once for each family: the MANIFEST's state is too large to be copied for each entry.
+  @inline(never)
+  private func findTarget(
+    _ family: FamilyID, _ segment: FileNumber
+  ) throws(EngineError) -> ReplayedFamilies.Target? {
+    if manifest.state.families[family] == nil, !manifest.state.isDropped(family) {
+      _ = try manifest.poll()
+      try didChangeManifest()
+    }
+    if let target = families.find(family, manifest.state, engine.registry) { return target }
+    try opening.requireDropped(family, manifest.state, segment: segment)
+    return nil
   }
 
   /// Moves to the oldest segment that the MANIFEST names, unless it is gone by now: then the position is lost again.

@@ -53,8 +53,12 @@ extension Opening {
       let replayed = ReplayedRecord(of: segment)
       defer { replayed.endEdits() }
       while let (sequence, entry) = try entries.next() {
-        try insert(entry, sequence, isCopy: isCopy, segment: segment, state, &families, registry, memory, replayed)
         if sequence > last { last = sequence }
+        guard let target = families.known(entry.family) ?? families.find(entry.family, state, registry) else {
+          try requireDropped(entry.family, state, segment: segment)
+          continue
+        }
+        try insert(entry, sequence, isCopy: isCopy, segment: segment, into: target, memory, replayed)
       }
       try replayed.end(memory, .beforeOpen)
       try flush.flushIfDue(at: number)
@@ -85,22 +89,23 @@ extension Opening {
     }
   }
 
+  /// Throws unless the family of an entry was dropped.
+  func requireDropped(_ family: FamilyID, _ state: ManifestState, segment: FileNumber) throws(EngineError) {
+    guard state.isDropped(family) else {
+      throw .corruption(
+        "a log record names column family \(family), which never was",
+        file: path + "/" + FileName.log(segment).name)
+    }
+  }
+
   /// Inserts an entry of a record, unless it is in a table. It is inserted at the end of the record if it is a copy that
   /// is not newer than all entries of its family.
   func insert(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, isCopy: Bool, segment: FileNumber,
-    _ state: ManifestState, _ families: inout ReplayedFamilies, _ registry: FamilyRegistry, _ memory: MemTableManager,
+    into target: ReplayedFamilies.Target, _ memory: MemTableManager,
     _ record: ReplayedRecord
   ) throws(EngineError) {
     let lead = CommitLead.beforeOpen
-    guard let target = families.find(entry.family, state, registry) else {
-      guard state.isDropped(entry.family) else {
-        throw .corruption(
-          "a log record names column family \(entry.family), which never was",
-          file: path + "/" + FileName.log(segment).name)
-      }
-      return
-    }
     guard sequence > target.flushed else { return }
     guard entry.kind != .rangeDelete || entry.key < entry.value else {
       throw .corruption(

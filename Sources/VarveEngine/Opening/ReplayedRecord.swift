@@ -89,10 +89,15 @@ struct ReplayedFamilies {
   /// Forgets the families, because the MANIFEST's state has changed.
   mutating func removeAll() { targets.removeAll(keepingCapacity: true) }
 
+  /// Returns a family that `find` has returned before, or `nil`.
+  func known(_ id: FamilyID) -> Target? {
+    let index = Int(id.value)
+    return index < targets.count ? targets[index] : nil
+  }
+
   /// Returns a family that is in the state and in the registry, or `nil`.
   mutating func find(_ id: FamilyID, _ state: ManifestState, _ registry: FamilyRegistry) -> Target? {
     let index = Int(id.value)
-    if index < targets.count, let found = targets[index] { return found }
     guard let durable = state.families[id], let family = registry.find(id) else { return nil }
     let target = Target(family: family, flushed: durable.flushedSequence)
     guard index < Self.countMaximum else { return target }
