@@ -113,6 +113,70 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `a task is put off by debounce for the maximum wait after it was enqueued, and no longer`() async throws {
+    for (maxWait, isBusy) in [(25, false), (25, true), (nil, false)] as [(Int?, Bool)] {
+      let fixture = try TaskFixture()
+      try fixture.handle()
+      try await fixture.scheduler.start()
+      var options = Self.options(.debounce(.seconds(10), maxWait: maxWait.map { .seconds($0) }))
+      options.start = .after(.seconds(10))
+      let first = try fixture.write { tx in
+        if isBusy { try tx.pause("default") }
+        return try tx.enqueue(Note("0"), options)
+      }
+      var runs: [String] = []
+      for number in 1...8 {
+        await fixture.scheduler.advance(fixture.clock, by: .seconds(5))
+        runs += fixture.lines.take()
+        if !runs.isEmpty { break }
+        #expect(try fixture.write { tx in try tx.enqueue(Note("\(number)"), options) } == .replaced(first.id))
+      }
+      if isBusy {
+        // The task is in line since its maximum wait has passed.
+        #expect(try fixture.state(first.id) == .ready)
+        try fixture.write { tx in try tx.resume("default") }
+        await fixture.scheduler.waitUntilIdle()
+        runs += fixture.lines.take()
+      }
+      #expect(runs == (maxWait == nil ? [] : [isBusy ? "8" : "4"]))
+      await fixture.scheduler.stop()
+    }
+  }
+
+  @Test func `debounce puts off neither the next attempt of a task nor one that its handler has postponed`()
+    async throws
+  {
+    for isSnoozed in [false, true] {
+      let fixture = try TaskFixture()
+      try fixture.handle { _, context in
+        if context.failures > 0 || fixture.lines.count > 1 { return .done }
+        if isSnoozed { return .snooze(for: .seconds(10)) }
+        throw Broken()
+      }
+      try await fixture.scheduler.start()
+      let options = Self.options(.debounce(.seconds(10)))
+      let first = try fixture.write { tx in try tx.enqueue(Note("1"), options) }
+      await fixture.scheduler.waitUntilIdle()
+      #expect(try fixture.state(first.id) == (isSnoozed ? .scheduled : .retryWait))
+      for number in 2...3 {
+        await fixture.scheduler.advance(fixture.clock, by: .seconds(4))
+        #expect(try fixture.write { tx in try tx.enqueue(Note("\(number)"), options) } == .replaced(first.id))
+      }
+      await fixture.scheduler.advance(fixture.clock, by: .seconds(2))
+      #expect(fixture.lines.take() == ["1", "3"])
+      await fixture.scheduler.stop()
+    }
+  }
+
+  @Test func `a rule of debounce without a maximum wait is read from the bytes of earlier versions`() throws {
+    let rule = Uniqueness(key: "k", onConflict: .debounce(.seconds(10)))
+    let bytes = try JSONEncoder().encode(rule)
+    #expect(!String(decoding: bytes, as: UTF8.self).contains("maxWait"))
+    #expect(try JSONDecoder().decode(Uniqueness.self, from: bytes) == rule)
+    let bounded = Uniqueness(key: "k", onConflict: .debounce(.seconds(10), maxWait: .seconds(60)))
+    #expect(try JSONDecoder().decode(Uniqueness.self, from: JSONEncoder().encode(bounded)) == bounded)
+  }
+
   @Test func `replacing a payload does not change when the task runs`() async throws {
     let fixture = try TaskFixture(rules: [.named("serial"): QueueRules(order: .serial())], workers: 4)
     try fixture.handle { note, context in

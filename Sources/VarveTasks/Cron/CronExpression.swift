@@ -22,13 +22,13 @@ public import Foundation
 public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
   /// The text of the expression as it was given.
   public let text: String
-  private let minutes: UInt64
-  private let hours: UInt64
+  let minutes: UInt64
+  let hours: UInt64
   private let days: UInt64
   private let months: UInt64
   private let weekdays: UInt64
   /// Whether the expression matches each point in time at which the local time fits: see "Daylight saving" above.
-  private let isHourly: Bool
+  let isHourly: Bool
   private let restrictsDay: Bool
   private let restrictsWeekday: Bool
 
@@ -134,6 +134,14 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
+  /// Returns whether the expression matches times of a day.
+  func fits(_ day: CivilDate) -> Bool {
+    guard months >> UInt64(day.month) & 1 != 0 else { return false }
+    let (isDay, isWeekday) = (days >> UInt64(day.day) & 1 != 0, weekdays >> UInt64(day.weekday) & 1 != 0)
+    if restrictsDay, restrictsWeekday { return isDay || isWeekday }
+    return isDay && isWeekday
+  }
+
   // MARK: - Times
 
   /// Returns the first matching time after a date, in a time zone.
@@ -144,53 +152,6 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     // After a date that is not finite, no time follows.
     guard date.timeIntervalSince1970.isFinite else { return nil }
     let second = Int64(min(max(date.timeIntervalSince1970.rounded(.down), -last), last))
-    return next(after: second, in: LocalTime(zone)).map { Date(timeIntervalSince1970: Double($0)) }
-  }
-
-  /// Returns the first matching time after a time, both in seconds since 1970.
-  func next(after second: Int64, in local: LocalTime) -> Int64? {
-    // The search begins one day earlier: in a zone that skips midnight, a skipped time belongs to the day before the
-    // end of the gap.
-    var day = CivilDate(days: (second + local.offset(second)).flooredDay - 1)
-    for _ in 0..<(366 * 9) {
-      if fits(day) {
-        if let found = times(of: day, local).first(where: { $0 > second }) {
-          return overtaking(found, of: day, after: second, local) ?? found
-        }
-      } else if months >> UInt64(day.month) & 1 == 0 {
-        day = day.endOfMonth
-      }
-      day = CivilDate(days: day.days + 1)
-    }
-    return nil
-  }
-
-  /// Returns the first matching time of the next day, if it is earlier than a time of this day.
-  ///
-  /// A clock that goes back across midnight shows the beginning of the next day first, and then the end of this day again.
-  private func overtaking(_ found: Int64, of day: CivilDate, after second: Int64, _ local: LocalTime) -> Int64? {
-    let next = CivilDate(days: day.days + 1)
-    guard local.utcTimes(Int64(next.days) * 86_400).count > 1, fits(next) else { return nil }
-    return times(of: next, local).first { $0 > second && $0 < found }
-  }
-
-  private func fits(_ day: CivilDate) -> Bool {
-    guard months >> UInt64(day.month) & 1 != 0 else { return false }
-    let (isDay, isWeekday) = (days >> UInt64(day.day) & 1 != 0, weekdays >> UInt64(day.weekday) & 1 != 0)
-    if restrictsDay, restrictsWeekday { return isDay || isWeekday }
-    return isDay && isWeekday
-  }
-
-  /// Returns the matching times of a day, in ascending order.
-  private func times(of day: CivilDate, _ local: LocalTime) -> [Int64] {
-    var times: [Int64] = []
-    for hour in 0..<24 where hours >> UInt64(hour) & 1 != 0 {
-      for minute in 0..<60 where minutes >> UInt64(minute) & 1 != 0 {
-        let wall = Int64(day.days) * 86_400 + Int64(hour * 3_600 + minute * 60)
-        let utcTimes = local.utcTimes(wall)
-        if isHourly { times += utcTimes } else { times.append(utcTimes.first ?? local.gapEnd(wall)) }
-      }
-    }
-    return times.sorted()
+    return CronTimes(self, LocalTime(zone)).next(after: second).map { Date(timeIntervalSince1970: Double($0)) }
   }
 }

@@ -6,7 +6,6 @@ struct CivilDate: Hashable {
   let days: Int
   let month: Int
   let day: Int
-  private let year: Int
 
   /// Creates a date from the number of days since 1 January 1970.
   ///
@@ -21,17 +20,10 @@ struct CivilDate: Hashable {
     let shiftedMonth = (5 * dayOfYear + 2) / 153
     day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
     month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
-    year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
   }
 
   /// The day of the week, where 0 is Sunday.
   var weekday: Int { ((days + 4) % 7 + 7) % 7 }
-
-  var endOfMonth: CivilDate { CivilDate(days: days + length - day) }
-
-  private var length: Int {
-    month != 2 || (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)) ? Self.longest(month) : 28
-  }
 
   /// Returns the maximum number of days of a month.
   static func longest(_ month: Int) -> Int { [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1] }
@@ -42,34 +34,55 @@ extension Int64 {
   var flooredDay: Int { Int(self >= 0 ? self / 86_400 : (self - 86_399) / 86_400) }
 }
 
+extension Range<Int64> {
+  /// The days that contain times of a range of seconds.
+  var flooredDays: Range<Int> { isEmpty ? 0..<0 : lowerBound.flooredDay..<(upperBound - 1).flooredDay + 1 }
+}
+
 /// Converts between UTC and the local time of a zone, in seconds.
 ///
 /// A wall time is what a clock in the zone shows, represented as if it were UTC.
-struct LocalTime {
-  private let zone: TimeZone
-
-  init(_ zone: TimeZone) { self.zone = zone }
-
+struct LocalTime: Sendable {
   /// Returns the number of seconds by which the zone's clock is ahead of UTC at a time.
-  func offset(_ second: Int64) -> Int64 {
-    Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(second))))
+  private let offset: @Sendable (Int64) -> Int64
+
+  /// Creates the local time of a zone that is given by its offsets.
+  init(offset: @escaping @Sendable (Int64) -> Int64) { self.offset = offset }
+
+  init(_ zone: TimeZone) {
+    self.init { second in Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(second)))) }
   }
 
-  /// Returns the points in time at which the zone's clock shows a wall time: none in a gap, two if the wall time occurs
-  /// twice.
-  func utcTimes(_ wall: Int64) -> [Int64] {
-    let offsets = Set([offset(wall - 86_400), offset(wall + 86_400)])
-    return offsets.map { wall - $0 }.filter { $0 + offset($0) == wall }.sorted()
+  /// Times in which the zone has one offset.
+  struct Span {
+    let times: Range<Int64>
+    let offset: Int64
+    /// The offset in the second before the span. If it is less, wall times are skipped there.
+    let offsetBefore: Int64
   }
 
-  /// Returns the end of the gap that contains a wall time.
-  func gapEnd(_ wall: Int64) -> Int64 {
-    let (before, after) = (offset(wall - 86_400), offset(wall + 86_400))
-    var (low, high) = (wall - max(before, after), wall - min(before, after))
-    while high - low > 1 {
-      let middle = low + (high - low) / 2
-      if offset(middle) == after { high = middle } else { low = middle }
+  /// Returns the times from one on that have its offset, at most up to the end of its day.
+  func span(from begin: Int64, to end: Int64) -> Span {
+    let offset = offset(begin)
+    var (low, high) = (begin, end - 1)
+    if self.offset(high) == offset {
+      high = end
+    } else {
+      while high - low > 1 {
+        let middle = low + (high - low) / 2
+        if self.offset(middle) == offset { low = middle } else { high = middle }
+      }
     }
-    return high
+    return Span(times: begin..<high, offset: offset, offsetBefore: self.offset(begin - 1))
+  }
+
+  /// Returns the time from which on the clock shows new wall times, after it was set back within a day before a time.
+  /// Returns the time itself if it was not.
+  func endOfRepetition(at second: Int64, _ offset: Int64) -> Int64 {
+    let begin = second - 86_400
+    let before = self.offset(begin)
+    if before <= offset { return second }
+    let end = span(from: begin, to: second + 1).times.upperBound
+    return max(second, end + before - offset)
   }
 }

@@ -31,7 +31,7 @@ extension TaskScheduler {
     let (now, continuous) = (WallTime.milliseconds(clock.wallNow), clock.continuousNow)
     let plans = makePlans(work.settlements, now)
     let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
-    let slots = dueSlots(work.schedules, now)
+    let (slots, leftSchedules) = dueSlots(work.schedules, now)
     if plans.isEmpty, claims.isEmpty, work.due.isEmpty, work.pending.isEmpty, slots.isEmpty, work.ageing.isEmpty,
       work.requests.isEmpty, work.abandoned.isEmpty
     {
@@ -81,7 +81,7 @@ extension TaskScheduler {
     finish(plans, written)
     dispatcher.apply(changed, of: start)
     await end(work.requests, answers)
-    endSlots(slots, lastSlots)
+    endSlots(slots, lastSlots, left: leftSchedules)
     endAgeing(work.ageing)
     report(plans, written, changed.cancelled, work, now)
     // Also those of commits that failed.

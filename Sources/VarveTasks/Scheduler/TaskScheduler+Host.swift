@@ -126,10 +126,13 @@ extension TaskScheduler: CompletingHost {
       let result = try await Self.shielded {
         try await Self.completing(run) {
           try await database.write(durability: durability) { tx in
+            let tasks = try tx.tasks
+            tasks.completing = run.id
+            defer { tasks.completing = nil }
             let result = try body(tx)
             let plan = try TaskPlan(TaskSettlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)
-            guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
-            try tx.tasks.settle(run.id, as: .done)
+            guard try tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
+            try tasks.settle(run.id, as: .done)
             try self.keepDone(run, now, in: tx)
             // Within a transaction of the handler this write is a savepoint: the task is done if that one is committed.
             tx.onCommit { [self] in didComplete(run) }

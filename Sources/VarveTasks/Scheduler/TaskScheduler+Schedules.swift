@@ -5,7 +5,7 @@ internal import Varve
 /// A schedule that the program has registered. Its stored form is a `ScheduleRecord`.
 struct RegisteredSchedule: Sendable {
   let name: String
-  let expression: CronExpression
+  let times: CronTimes
   let zone: TimeZone
   let rules: ScheduleRules
   let kind: String
@@ -18,12 +18,13 @@ struct RegisteredSchedule: Sendable {
   /// The time up to which slots have been processed, in milliseconds since 1970, or 0 if it has not been read from
   /// disk.
   var lastSlot: Int64 = 0
+  /// The last of the slots that are made up for in portions, or `nil` if none are.
+  var portionsEnd: Int64?
   /// The number of the registration. A schedule that is removed and registered again has another one.
   var number: UInt64 = 0
 
-  func next(after time: Int64) -> Int64? {
-    expression.next(after: WallTime.date(time), in: zone).map { WallTime.milliseconds($0) }
-  }
+  /// The time in milliseconds since 1970 at which the first slot is due that has not been processed.
+  var due: Int64? { times.next(after: lastSlot.flooredSecond).map { min($0 * 1_000, WallTime.latest) } }
 
   /// Returns whether a last slot is so long after the present time that the clock showed a wrong date then.
   ///
@@ -34,6 +35,8 @@ struct RegisteredSchedule: Sendable {
 /// The last slot of a schedule, as a commit has stored it.
 struct StoredSlot: Sendable {
   let last: Int64
+  /// The last of the slots that are made up for in further portions, or `nil` if none are.
+  var portionsEnd: Int64?
   /// The last slot before, if it was at a wrong date.
   var wrong: Int64?
 }
@@ -59,16 +62,14 @@ extension TaskScheduler {
   /// `unschedule` removes it.
   ///
   /// Throws `TaskError.invalidValue` for an expression that can't be parsed or never matches, for a name that is empty
-  /// or has more than 255 bytes, for options that a schedule can't have, which are `start`, `unique`, `dependsOn` and
-  /// `group`, and for a name that is registered already.
+  /// or has only white space, for options that a schedule can't have, which are `start`, `unique`, `dependsOn` and
+  /// `group`, and for a name that is registered already; and `TaskError.tooLarge` for a name of more than 255 bytes.
   public func schedule<Payload: TaskPayload>(
     _ name: String, _ expression: String, in zone: TimeZone = .gmt, rules: ScheduleRules = ScheduleRules(),
     options: TaskOptions = Payload.defaults, payload: @escaping @Sendable (TaskSlot) throws -> Payload
   ) throws {
     let expression = try CronExpression(expression)
-    guard 1...255 ~= name.utf8.count else {
-      throw TaskError.invalidValue("the name of a schedule has \(name.utf8.count) bytes, expected 1 to 255")
-    }
+    try TaskDraft.check("the name of a schedule", name, atMost: 255)
     if options.start != .now || options.unique != nil || !options.dependsOn.isEmpty || options.group != nil {
       throw TaskError.invalidValue("schedule \"\(name)\": its tasks start with their slot, and alone")
     }
@@ -77,8 +78,8 @@ extension TaskScheduler {
     }
     try TaskDraft.check(Payload.kind, [], options)
     let schedule = RegisteredSchedule(
-      name: name, expression: expression, zone: zone, rules: rules, kind: Payload.kind, version: Payload.version,
-      options: options, payload: { try Array(payload($0).encoded()) },
+      name: name, times: CronTimes(expression, LocalTime(zone)), zone: zone, rules: rules, kind: Payload.kind,
+      version: Payload.version, options: options, payload: { try Array(payload($0).encoded()) },
       registered: WallTime.milliseconds(clock.wallNow))
     let isRunning = try state.withLock { state in
       if state.schedules[name] != nil { throw TaskError.invalidValue("schedule \"\(name)\" is registered already") }
@@ -130,7 +131,8 @@ extension TaskScheduler {
   func skipSlots(of name: String) {
     guard let schedule = state.withLock({ $0.schedules[name] }) else { return }
     let now = WallTime.milliseconds(clock.wallNow)
-    set(RegisteredSchedule.isWrong(schedule.lastSlot, at: now) ? now : max(schedule.lastSlot, now), asLastOf: schedule)
+    let last = RegisteredSchedule.isWrong(schedule.lastSlot, at: now) ? now : max(schedule.lastSlot, now)
+    set(StoredSlot(last: last), for: schedule)
     wait(for: name)
   }
 
@@ -146,7 +148,7 @@ extension TaskScheduler {
   /// Notes the last slot of a schedule that is committed.
   private func note(_ stored: StoredSlot, for schedule: RegisteredSchedule) {
     if let wrong = stored.wrong { TaskLog.wrongDate(logger, schedule.name, last: wrong, now: stored.last) }
-    set(stored.last, asLastOf: schedule)
+    set(stored, for: schedule)
   }
 
   /// Lets the loop store the schedules again whose last slot is at a wrong date, as the present time shows.
@@ -168,7 +170,7 @@ extension TaskScheduler {
     let last = old?.lastSlot ?? schedule.registered
     let isWrong = RegisteredSchedule.isWrong(last, at: now)
     var record = ScheduleRecord(
-      expression: schedule.expression.text, zone: schedule.zone.identifier, kind: schedule.kind,
+      expression: schedule.times.expression.text, zone: schedule.zone.identifier, kind: schedule.kind,
       queue: schedule.options.queue.text, rules: schedule.rules, lastSlot: isWrong ? now : last)
     record.lastTask = old?.lastTask
     if record != old { try config.put(key, record.bytes) }
@@ -199,37 +201,43 @@ extension TaskScheduler {
   }
 
   /// Sets the last slot of a schedule, unless it was removed, and may have been registered again, meanwhile.
-  private func set(_ slot: Int64, asLastOf schedule: RegisteredSchedule) {
+  private func set(_ stored: StoredSlot, for schedule: RegisteredSchedule) {
     state.withLock { state in
       guard state.schedules[schedule.name]?.number == schedule.number else { return }
-      state.schedules[schedule.name]?.lastSlot = slot
+      state.schedules[schedule.name]?.lastSlot = stored.last
+      state.schedules[schedule.name]?.portionsEnd = stored.portionsEnd
     }
   }
 
   /// Sets the timer for the next slot of a schedule.
   private func wait(for name: String) {
-    guard let schedule = state.withLock({ $0.schedules[name] }), let slot = schedule.next(after: schedule.lastSlot)
-    else { return }
+    guard let schedule = state.withLock({ $0.schedules[name] }), let slot = schedule.due else { return }
     let delay = WallTime.wait(from: clock.wallNow, to: slot)
     dispatcher.insert(
       TaskTimers.Entry(
         deadline: clock.continuousNow + max(delay, .zero), wall: slot, suspending: nil, action: .schedule(name)))
   }
 
-  /// The maximum number of slots of a schedule that are processed at once.
-  private static let slotMaximum = 10_000
+  /// The maximum number of slots of all schedules for which one turn of the loop makes tasks.
+  static let slotMaximum = TaskWork.batchMaximum
 
-  /// Returns the slots, and the tasks to enqueue for them, of schedules whose time may have come.
-  func dueSlots(_ names: [String], _ now: Int64) -> [DueSlots] {
+  /// Returns the slots, and the tasks to enqueue for them, of schedules whose time may have come, and the names of those
+  /// that are left for the next turn.
+  func dueSlots(_ names: [String], _ now: Int64) -> (due: [DueSlots], left: [String]) {
     var all: [DueSlots] = []
-    for name in names {
+    var room = Self.slotMaximum
+    for (index, name) in names.enumerated() {
+      if room == 0 { return (all, Array(names[index...])) }
       guard let schedule = state.withLock({ $0.schedules[name] }) else { continue }
-      all.append(dueSlots(schedule, now))
+      let due = dueSlots(schedule, now, atMost: room)
+      all.append(due)
+      // A schedule with missed slots, whose days were searched, is the last one of its turn.
+      room = due.missedCount > 0 ? 0 : room - due.slots.count
     }
-    return all
+    return (all, [])
   }
 
-  private func dueSlots(_ schedule: RegisteredSchedule, _ now: Int64) -> DueSlots {
+  private func dueSlots(_ schedule: RegisteredSchedule, _ now: Int64, atMost maximum: Int) -> DueSlots {
     var due = DueSlots(schedule: schedule)
     // A schedule that was registered after the start is first stored, or read from disk. One whose last slot is at a
     // wrong date is stored again.
@@ -237,27 +245,14 @@ extension TaskScheduler {
       due.isNew = true
       return due
     }
-    var slots: [Int64] = []
-    var last = schedule.lastSlot
-    while let slot = schedule.next(after: last), slot <= now, slots.count < Self.slotMaximum {
-      slots.append(slot)
-      last = slot
-    }
-    // The last slot that has passed is on time if it is less than a minute ago.
-    let onTime = slots.last.flatMap { $0 > now - 60_000 ? $0 : nil }
-    let late = onTime == nil ? slots : Array(slots.dropLast())
-    let oldest = schedule.rules.grace.map { now - $0.milliseconds } ?? .min
-    let inGrace = late.filter { $0 >= oldest }
-    let madeUp: ArraySlice<Int64> =
-      switch schedule.rules.missed {
-      case .skip: []
-      case .latest: onTime == nil ? inGrace.suffix(1) : []
-      case .all(let count): inGrace.suffix(count)
-      }
-    due.slots = madeUp.map { TaskSlot(schedule.name, $0, isLate: true) }
-    if let onTime { due.slots.append(TaskSlot(schedule.name, onTime, isLate: false)) }
-    due.missedCount = late.count - madeUp.count
-    due.lastSlot = slots.last ?? schedule.lastSlot
+    let passed = PassedSlots(
+      schedule.times, schedule.rules, after: schedule.lastSlot, portionsEnd: schedule.portionsEnd, now: now,
+      atMost: maximum)
+    due.slots = passed.late.map { TaskSlot(schedule.name, $0, isLate: true) }
+    if let onTime = passed.onTime { due.slots.append(TaskSlot(schedule.name, onTime, isLate: false)) }
+    due.missedCount = passed.missedCount
+    due.lastSlot = passed.last
+    due.portionsEnd = passed.portionsEnd
     for slot in due.slots {
       do {
         due.payloads.append(try schedule.payload(slot))
@@ -281,11 +276,13 @@ extension TaskScheduler {
       return isRegistered ? try Self.store(due.schedule, in: changes.parts.config, now) : nil
     }
     try due.write(to: changes, now: now)
-    return StoredSlot(last: due.lastSlot)
+    return StoredSlot(last: due.lastSlot, portionsEnd: due.portionsEnd)
   }
 
-  /// Notes that slots are committed, which were the last ones of their schedules, and waits for the next ones.
-  func endSlots(_ all: [DueSlots], _ lastSlots: [StoredSlot?]) {
+  /// Notes that slots are committed, which were the last ones of their schedules, and waits for the next ones, and for
+  /// those of schedules that are left.
+  func endSlots(_ all: [DueSlots], _ lastSlots: [StoredSlot?], left: [String]) {
+    for name in left { wait(for: name) }
     for (due, stored) in zip(all, lastSlots) {
       guard let stored else { continue }
       note(stored, for: due.schedule)
@@ -303,6 +300,8 @@ struct DueSlots: Sendable {
   var payloads: [[UInt8]?] = []
   var ids: [(first: UInt64, last: UInt64?)] = []
   var lastSlot: Int64 = 0
+  /// The last of the slots that are made up for in further portions, or `nil` if none are.
+  var portionsEnd: Int64?
   var missedCount = 0
   /// The number of the last acknowledged commit. In line, the tasks of the slots are after the tasks of that commit.
   var stamp: UInt64 = 0

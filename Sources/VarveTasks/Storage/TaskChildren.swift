@@ -126,6 +126,22 @@ struct TaskChildren {
     return false
   }
 
+  /// Returns whether a blocked task waits for one that has failed, and is to be cancelled with it.
+  static func isToBeCancelled(_ child: TaskID, _ parts: TaskParts) throws -> Bool {
+    var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.parent(of: child)), keysOnly: true)
+    while let (key, _) = try cursor.next() {
+      let parent = try TaskKeys.id(of: key, at: 9)
+      guard try parts.live.get(TaskKeys.child(of: parent, child))?.first == ParentFailure.cancel.rawValue else {
+        continue
+      }
+      let pending = try parts.config.get(ConfigKeys.pending(parent))?.first.flatMap(TaskState.init(rawValue:))
+      let state =
+        try pending ?? parts.position(of: parent)?.state ?? parts.endedRecord(parent)?.record.progress.state
+      if state == .dead || state == .cancelled { return true }
+    }
+    return false
+  }
+
   /// Removes a child from all tasks that it waits for, and returns those tasks.
   static func removeParents(of child: TaskID, _ parts: TaskParts) throws -> [TaskID] {
     var parents: [TaskID] = []

@@ -1,3 +1,4 @@
+internal import Synchronization
 internal import Varve
 
 /// Enqueueing tasks.
@@ -12,13 +13,13 @@ extension TaskStorageTransaction {
     if let limit = dispatcher.maxWaiting(options.queue) { try requireRoom(options.queue, queue.number, limit) }
     var extras = extras
     var parents: [(id: TaskID, rule: ParentFailure)] = []
-    var running: TaskID?
+    var earlier: TaskID?
     if let unique = options.unique {
-      let key = unique.key.map { Array($0.utf8) } ?? Self.key(of: payload)
+      let key = unique.key.map { Array($0.utf8) } ?? Uniqueness.key(of: payload)
       let resolution = try resolveConflict(kind, key, version, payload, unique)
       if let result = resolution.result { return result }
-      running = resolution.after
-      if let running { parents.append((running, .runAnyway)) }
+      earlier = resolution.after
+      if let earlier { parents.append((earlier, .runAnyway)) }
       extras.uniqueKey = key
       extras.uniqueUntil = unique.end(time().wall)
     }
@@ -28,7 +29,7 @@ extension TaskStorageTransaction {
       }
     }
     let id = try takeID()
-    if let key = extras.uniqueKey { try take(ConfigKeys.unique(kind, key), id, extras.uniqueUntil, running) }
+    if let key = extras.uniqueKey { try take(ConfigKeys.unique(kind, key), id, extras.uniqueUntil, earlier) }
     extras.limitKey = options.limitKey
     extras.headers = options.headers
     if let group = options.group { try join(group, id, &extras) }
@@ -100,21 +101,11 @@ extension TaskStorageTransaction {
 
   // MARK: - Unique keys
 
-  /// Returns the unique key of a payload without one: its bytes, or for a long payload two hashes of the bytes and
-  /// their number.
-  private static func key(of payload: [UInt8]) -> [UInt8] {
-    if payload.count <= TaskLimits.uniqueKeySize { return [0] + payload }
-    var key: [UInt8] = [1]
-    key.append(number: StableHash.of(payload))
-    key.append(number: StableHash.of(payload.reversed()))
-    key.append(number: UInt64(payload.count))
-    return key
-  }
-
   /// Looks up the task that has a unique key, and applies the rule for conflicts.
   ///
-  /// Returns the result of the call if no task is to be added, or the running task after which the new one is to run,
-  /// or neither.
+  /// Returns the result of the call if no task is to be added, or the task after which the new one is to run, or
+  /// neither. The new one runs after a task that runs, if the rule says so, and by each rule after one that has the key
+  /// only until its attempt ends, but is not to be done by it.
   private func resolveConflict(
     _ kind: String, _ key: [UInt8], _ version: UInt16, _ payload: [UInt8], _ unique: Uniqueness
   ) throws -> (result: EnqueueResult?, after: TaskID?) {
@@ -122,6 +113,10 @@ extension TaskStorageTransaction {
     guard let value = try parts.config.unchecked.get(ConfigKeys.unique(kind, key)) else { return (nil, nil) }
     let (id, until) = try ConfigKeys.unique(value)
     if let until, until <= time().wall { return (nil, nil) }
+    if until == nil {
+      if id == completing { return (nil, nil) }
+      if try isToBeCancelled(id) { return (nil, id) }
+    }
     switch unique.onConflict {
     case .fail: throw TaskError.duplicate(of: id)
     case .skip: return (.duplicate(of: id), nil)
@@ -132,15 +127,26 @@ extension TaskStorageTransaction {
     var new = old
     new.payload = payload
     new.version = version
-    if case .debounce(let delay) = unique.onConflict { new.putOff(delay, now: time().wall) }
+    if case .debounce(let delay, let maxWait) = unique.onConflict {
+      new.putOff(delay, atMost: maxWait, now: time().wall)
+    }
     try rewrite(old, &new)
     return (.replaced(id), nil)
   }
 
-  /// Gives a unique key to a task. If `running` has the key, it may release the key at any time, so the write is then
+  /// Returns whether the scheduler will cancel a task: when its attempt ends without success, or because a task that it
+  /// depends on has failed.
+  private func isToBeCancelled(_ id: TaskID) throws -> Bool {
+    if dispatcher.run(id)?.state.withLock({ $0.isCancelling }) == true { return true }
+    let parts = parts.unchecked
+    if try parts.live.get(TaskKeys.cancel(id)) != nil { return true }
+    return try parts.position(of: id)?.state == .blocked && TaskChildren.isToBeCancelled(id, parts)
+  }
+
+  /// Gives a unique key to a task. If `earlier` has the key, it may release the key at any time, so the write is then
   /// not checked at the commit.
-  private func take(_ key: [UInt8], _ id: TaskID, _ until: Int64?, _ running: TaskID?) throws {
-    let config = running == nil ? parts.config : parts.config.unchecked
+  private func take(_ key: [UInt8], _ id: TaskID, _ until: Int64?, _ earlier: TaskID?) throws {
+    let config = earlier == nil ? parts.config : parts.config.unchecked
     try config.put(key, ConfigKeys.uniqueValue(id, until: until))
     if let until, until < .max { try config.put(ConfigKeys.expiry(until, key), []) }
   }
@@ -200,13 +206,20 @@ extension TaskStorageTransaction {
 }
 
 extension TaskRecord {
-  /// Makes the task wait for a duration from now on, unless it waits for something other than a time or its turn.
-  mutating func putOff(_ delay: Duration, now: Int64) {
-    guard !position.isFront, [.ready, .scheduled, .retryWait].contains(progress.state) else { return }
-    if delay <= .zero { return }
+  /// Makes the task wait for a duration from now on, but not longer than `maxWait` after it was enqueued.
+  ///
+  /// A task that waits for something other than a time or its turn is not put off, and neither is one that has been run
+  /// or postponed by its handler: it would never be run again while others come.
+  mutating func putOff(_ delay: Duration, atMost maxWait: Duration?, now: Int64) {
+    guard !position.isFront, progress.state == .ready || progress.state == .scheduled, progress.attempt == 0,
+      progress.snoozes == 0
+    else { return }
+    let end = maxWait.map { min(enqueued + $0.milliseconds, WallTime.latest) } ?? WallTime.latest
+    let due = min(now + max(1, delay.milliseconds), end)
+    if delay <= .zero || due <= now { return }
     progress.state = .scheduled
     position.kind = .timed
-    self.delay = max(1, delay.milliseconds)
-    position.due = min(now + self.delay, WallTime.latest)
+    self.delay = due - now
+    position.due = due
   }
 }

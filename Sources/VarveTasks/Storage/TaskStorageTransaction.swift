@@ -31,6 +31,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   /// The tasks of selections that ran when they were selected, or that the scheduler has changed since the transaction
   /// began, or may be changing. The transaction reads them as they were at its beginning.
   private(set) var moving: Set<TaskID> = []
+  /// The task that its handler completes in the transaction, while the handler's closure runs.
+  var completing: TaskID?
   private var ordinal: UInt32 = 0
   private var now: (wall: Int64, continuous: Duration)?
   /// The tasks that another process runs, with the numbers of their attempts.

@@ -25,14 +25,22 @@ public struct Uniqueness: Hashable, Codable, Sendable {
   ///
   /// If the first task has ended and its key is still taken, each case skips the second task, except `fail`, which
   /// throws.
+  ///
+  /// If the first task is being cancelled, each case enqueues the second one, which runs after the first has ended; and
+  /// a transaction of `TaskContext.complete(_:)` may enqueue a task with the key of the one that it completes. Windows of
+  /// time are the exception, because they keep a key beyond the end of its task.
   public enum OnConflict: Hashable, Codable, Sendable {
     /// The second task is skipped.
     case skip
     /// A first task that waits receives the payload of the second. If the first task runs, the second one is enqueued
     /// as with `rerun`.
     case replacePayload
-    /// Does what `replacePayload` does, and the first task then waits for the duration from now on.
-    case debounce(Duration)
+    /// Does what `replacePayload` does, and the first task then waits for the duration from now on, but not longer than
+    /// `maxWait` after it was enqueued.
+    ///
+    /// Without `maxWait`, a task may be put off for ever. A task that has been run once, and waits for its next attempt,
+    /// is not put off.
+    case debounce(Duration, maxWait: Duration? = nil)
     /// A first task that waits receives the payload of the second.
     ///
     /// If the first task runs, the second one is enqueued and runs after the first has ended, so that no change is
@@ -42,7 +50,9 @@ public struct Uniqueness: Hashable, Codable, Sendable {
     case fail
   }
 
-  /// The key within the kind, of at most 1 KiB, or `nil` to use the bytes of the payload.
+  /// The key within the kind, of 1 byte to 1 KiB, or `nil` to use the bytes of the payload.
+  ///
+  /// A key has a character other than white space, and does not begin with U+0000 or U+0001.
   public var key: String?
   /// The time for which the key is taken.
   public var window: Window
@@ -80,8 +90,29 @@ public struct Uniqueness: Hashable, Codable, Sendable {
     case .sliding(let time) where time <= .zero: return "a window of \(time) is not positive"
     default: break
     }
-    if case .debounce(let time) = onConflict, time < .zero { return "a delay of \(time) is negative" }
+    if case .debounce(let time, let maxWait) = onConflict {
+      if time < .zero { return "a delay of \(time) is negative" }
+      if let maxWait, maxWait < time { return "a maximum wait of \(maxWait) is shorter than the delay of \(time)" }
+    }
+    if let first = key?.utf8.first, first <= Self.hashedKey {
+      return "a key that begins with U+000\(first) may be that of a payload"
+    }
     return nil
+  }
+
+  /// The first bytes of the keys of payloads without one. No key that a program gives begins with them.
+  private static let wholeKey: UInt8 = 0
+  private static let hashedKey: UInt8 = 1
+
+  /// Returns the key of a payload without one: its bytes, or for a long payload two hashes of the bytes and their
+  /// number.
+  static func key(of payload: [UInt8]) -> [UInt8] {
+    if payload.count <= TaskLimits.uniqueKeySize { return [wholeKey] + payload }
+    var key = [hashedKey]
+    key.append(number: StableHash.of(payload))
+    key.append(number: StableHash.of(payload.reversed()))
+    key.append(number: UInt64(payload.count))
+    return key
   }
 }
 

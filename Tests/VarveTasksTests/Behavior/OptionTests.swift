@@ -72,6 +72,67 @@ struct OptionTests {
     }
   }
 
+  @Test(arguments: ["", " ", "\t\n", "\u{A0}\u{2003}\r\n"])
+  func `a text that names something is refused if no character of it can be seen`(text: String) throws {
+    let fixture = try TaskFixture()
+    func check(_ what: String, _ change: @escaping (inout TaskOptions) -> Void) throws {
+      let error = TaskError.invalidValue("\(what) is empty, or has only white space")
+      #expect(throws: error) { try fixture.enqueue("refused", change) }
+      // The sender of a command learns of it, and not only the process that applies it.
+      var options = TaskOptions()
+      change(&options)
+      var batch = TaskInbox.Batch()
+      #expect(throws: error) { try batch.enqueue(Note("refused"), options) }
+    }
+    try check("a limit key") { $0.limitKey = text }
+    try check("the key of a unique task") { $0.unique = Uniqueness(key: text) }
+    try check("the name of a header") { $0.headers = ["trace": "1", text: "2"] }
+    try check("a tag") { $0.tags = ["a", text] }
+    try check("a signal") { $0.start = .parked(wakeOn: ["a", WakeSignal(text)]) }
+    #expect(throws: TaskError.invalidValue("the name of a schedule is empty, or has only white space")) {
+      try fixture.scheduler.schedule(text, "@daily") { _ in Note("") }
+    }
+    // The value of a header may be empty.
+    try fixture.enqueue("fits") { $0.headers = ["trace": text] }
+    #expect(try fixture.taskCount() == 1)
+  }
+
+  @Test func `a handler that parks its task for an empty signal fails`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle { _, _ in .park(wakeOn: [""]) }
+    try await fixture.scheduler.start()
+    let id = try fixture.enqueue("parks")
+    await fixture.scheduler.waitUntilIdle()
+    let task = try #require(try fixture.read { tx in try tx.task(id) })
+    #expect(task.progress.state == .retryWait && task.errors == ["a signal is empty, or has only white space"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test(arguments: ["\u{0}", "\u{0}{\"text\":\"a\"}", "\u{1}", "\u{1}12345678123456781234567"])
+  func `a unique key that could be that of a payload is refused`(key: String) throws {
+    let fixture = try TaskFixture()
+    try fixture.enqueue("a") { $0.unique = Uniqueness() }
+    let first = try #require(key.utf8.first)
+    let error = TaskError.invalidValue("a unique task: a key that begins with U+000\(first) may be that of a payload")
+    #expect(throws: error) { try fixture.enqueue("b") { $0.unique = Uniqueness(key: key) } }
+    // Elsewhere in a key these characters are like others.
+    try fixture.enqueue("c") { $0.unique = Uniqueness(key: "k" + key) }
+    #expect(try fixture.taskCount() == 2)
+  }
+
+  @Test func `a task can't depend on task 0, or belong to group 0, also as a command of the inbox`() throws {
+    let fixture = try TaskFixture()
+    var (child, member) = (TaskOptions(), TaskOptions())
+    child.dependsOn = [TaskID(rawValue: 0)]
+    member.group = TaskID(rawValue: 0)
+    for options in [child, member] {
+      let error = TaskError.invalidValue("a task depends on task 0, or belongs to group 0, and no task has this id")
+      #expect(throws: error) { try fixture.write { tx in try tx.enqueue(Note("refused"), options) } }
+      var batch = TaskInbox.Batch()
+      #expect(throws: error) { try batch.enqueue(Note("refused"), options) }
+    }
+  }
+
   @Test func `negative times and numbers that can't be used are refused, and the error names the option`() throws {
     let fixture = try TaskFixture()
     let negative = Duration.seconds(-1)
@@ -94,6 +155,10 @@ struct OptionTests {
     check("the retries of a task: a delay of \(negative) is negative") { $0.retry = .steps([.seconds(1), negative]) }
     check("a unique task: a delay of \(negative) is negative") {
       $0.unique = Uniqueness(key: "k", onConflict: .debounce(negative))
+    }
+    let (nine, ten) = (Duration.seconds(9), Duration.seconds(10))
+    check("a unique task: a maximum wait of \(nine) is shorter than the delay of \(ten)") {
+      $0.unique = Uniqueness(key: "k", onConflict: .debounce(ten, maxWait: nine))
     }
     check("a unique task: a window of \(negative) is not positive") {
       $0.unique = Uniqueness(key: "k", window: .sliding(negative))

@@ -77,13 +77,13 @@ struct UnscheduleTests {
     try fixture.handle()
     try Self.register(fixture)
     try await fixture.scheduler.start()
-    let slots = fixture.scheduler.dueSlots(["ten"], WallTime.milliseconds(fixture.clock.wallNow) + 3_600_000)
+    let slots = fixture.scheduler.dueSlots(["ten"], WallTime.milliseconds(fixture.clock.wallNow) + 3_600_000).due
     #expect(slots.map(\.slots.count) == [1])
     try await fixture.scheduler.unschedule("ten")
     try Self.register(fixture)
     await fixture.poll { Self.lastSlot(fixture) ?? 0 > 0 }
     let last = Self.lastSlot(fixture)
-    fixture.scheduler.endSlots(slots, slots.map { StoredSlot(last: $0.lastSlot) })
+    fixture.scheduler.endSlots(slots, slots.map { StoredSlot(last: $0.lastSlot) }, left: [])
     #expect(Self.lastSlot(fixture) == last)
     await fixture.scheduler.stop()
   }
