@@ -26,7 +26,7 @@ struct WritingProcessTests {
   @Test func `each database that readers open and commands print is that of one transaction, while processes write`()
     throws
   {
-    let turns = UInt64(TestScale.count(24))
+    let turns = UInt64(TestScale.count(36))
     let first = try startWriter()
     var output = LedgerOutput(database: database, directory: directory)
     for _ in 0..<TestScale.value { try output.check() }

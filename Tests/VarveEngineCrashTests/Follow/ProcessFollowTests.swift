@@ -102,7 +102,7 @@ struct ProcessFollowTests {
 
   @Test(arguments: 0..<TestScale.value)
   func `readers of other processes see whole batches of families whose memtables are logged again`(round: Int) throws {
-    let last: UInt64 = 12_000
+    let last: UInt64 = 24_000
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let first = try Self.target("write-cold", path, "\(last)")
