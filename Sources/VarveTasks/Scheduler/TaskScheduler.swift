@@ -42,6 +42,11 @@ public final class TaskScheduler: Sendable {
     public var abandonAfter = Duration.seconds(10)
     /// The number of deaths of the process while a task ran that make the task dead, or 0 for no limit.
     public var maxCrashes = 3
+    /// A number from which the random parts of delays follow (`Retry.exponential`), or `nil` for random numbers of the
+    /// system.
+    ///
+    /// With the same number, a task with the same id has the same delay after the same attempt. This is for tests.
+    public var jitterSeed: UInt64?
     /// The rules of queues. If several selectors contain a queue, the most exact one counts. All other queues are
     /// standard queues.
     public var queues: [QueueSelector: QueueRules] = [:]
