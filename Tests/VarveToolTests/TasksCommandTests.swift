@@ -51,6 +51,43 @@ struct TasksCommandTests {
     #expect(try lines("queues", database, "--watch", "--interval", "0.1", "--outputs", "2", "--json").count == 4)
   }
 
+  private struct Colored: TaskPayload { static let kind = "\u{1b}[31mred\tkind" }
+
+  @Test func `no name of a task, a schedule or an event reaches the terminal with its control characters`()
+    async throws
+  {
+    let path = directory.path + "/colored"
+    let database = try await Database.open(at: path) { TaskStorage.handle }
+    let scheduler = try TaskScheduler(database)
+    try scheduler.register(Colored.self) { _, _ in .discard("no") }
+    let name = "\u{1b}[32mgreen"
+    try scheduler.schedule(name, "@daily", options: TaskOptions(queue: QueueName(name))) { _ in Colored() }
+    try await scheduler.start()
+    let (dead, parked) = try await database.write { tx in
+      var options = TaskOptions(queue: QueueName(name))
+      options.start = .parked(wakeOn: [WakeSignal(name)])
+      options.tags = [name, "tag\n"]
+      options.limitKey = name
+      return (try tx.enqueue(Colored()).id, try tx.enqueue(Colored(), options).id)
+    }
+    await scheduler.waitUntilIdle()
+    await scheduler.stop()
+    try await database.close()
+    let outputs = [
+      ["queues", path], ["list", path], ["show", path, "\(dead)"], ["show", path, "\(parked)"], ["events", path],
+      ["cron", path],
+    ]
+    for arguments in outputs {
+      let output = try Tool.good(["tasks"] + arguments)
+      #expect(!output.unicodeScalars.contains { $0.value < 0x20 && $0 != "\n" && $0 != "\t" }, "\(arguments[0])")
+      #expect(output.contains("\\x1b[3"), "\(arguments[0])")
+    }
+    let shown = try lines("show", path, "\(parked)")
+    #expect(shown.contains("kind      \\x1b[31mred\\x09kind, version 1"))
+    #expect(shown.contains("tags      \\x1b[32mgreen, tag\\x0a"))
+    #expect(shown.contains("signals   \\x1b[32mgreen") && shown.contains("limit key \\x1b[32mgreen"))
+  }
+
   @Test func `tasks are listed by queue, state, kind and tag, and shown with all their details`() throws {
     #expect(try lines("list", database).count == 3)
     #expect(

@@ -156,7 +156,7 @@ struct ErrorRow: Encodable {
       text += ")"
     }
     let location = [
-      error.collection.map { "collection \"\(PrintableText.text(Array($0.utf8)))\"" }, error.key.map { "key \($0)" },
+      error.collection.map { "collection \"\(PrintableText.text($0))\"" }, error.key.map { "key \($0)" },
     ].compactMap(\.self)
     if !location.isEmpty { text += " (\(location.joined(separator: ", ")))" }
     return text

@@ -51,6 +51,9 @@ package final class DatabaseCore: Sendable {
     var transactionCount = 0
     /// Continuations of callers that wait for the last transaction to end.
     var waiters: [CheckedContinuation<Void, Never>] = []
+    /// The number of reasons for which a close has to wait before it begins, and the callers that wait.
+    var delayCount = 0
+    var delayed: [CheckedContinuation<Void, Never>] = []
   }
 
   init(
@@ -140,6 +143,9 @@ package final class DatabaseCore: Sendable {
   private func beginClosing() throws -> Bool {
     try openState.withLock { state in
       if state.isClosed { return false }
+      guard state.delayCount == 0 else {
+        throw DatabaseError(.writerBusy, "an extension ends its work, such as running tasks; close when it has ended")
+      }
       guard state.transactionCount == 0 else {
         throw DatabaseError(.writerBusy, "\(state.transactionCount) transactions run; close when they have ended")
       }
@@ -152,15 +158,53 @@ package final class DatabaseCore: Sendable {
   /// Prevents new transactions, waits for those that run, and closes the database. A second call waits for the first.
   func closeWhenIdle() async throws {
     try requireOutside()
-    let isFirst = openState.withLock { state in
-      if state.isClosed { return false }
-      state.isClosed = true
-      closing.enter()
-      return true
-    }
-    guard isFirst else { return await waitUntilClosed() }
+    guard await beginClosingAfterDelays() else { return await waitUntilClosed() }
     await waitUntilIdle()
     try await executor.run { try finish() }
+  }
+
+  /// Prevents new transactions when nothing delays the close any more. Returns false if another call has already done
+  /// so.
+  private func beginClosingAfterDelays() async -> Bool {
+    while true {
+      let isFirst: Bool? = openState.withLock { state in
+        if state.isClosed { return false }
+        if state.delayCount > 0 { return nil }
+        state.isClosed = true
+        closing.enter()
+        return true
+      }
+      if let isFirst { return isFirst }
+      await waitForDelays()
+    }
+  }
+
+  private func waitForDelays() async {
+    await withCheckedContinuation { waiter in
+      let isOver = openState.withLock { state in
+        if state.delayCount > 0 { state.delayed.append(waiter) }
+        return state.delayCount == 0
+      }
+      if isOver { waiter.resume() }
+    }
+  }
+
+  /// Lets each close that has not begun wait until `endDelay`. Returns false if one has begun.
+  func delayClose() -> Bool {
+    openState.withLock { state in
+      if !state.isClosed { state.delayCount += 1 }
+      return !state.isClosed
+    }
+  }
+
+  func endDelay() {
+    let waiters = openState.withLock { state in
+      state.delayCount -= 1
+      guard state.delayCount == 0 else { return [CheckedContinuation<Void, Never>]() }
+      defer { state.delayed = [] }
+      return state.delayed
+    }
+    for waiter in waiters { waiter.resume() }
   }
 
   private func waitUntilIdle() async {
@@ -180,6 +224,7 @@ package final class DatabaseCore: Sendable {
   /// Throws inside a transaction, because closing would wait for that transaction.
   private func requireOutside() throws {
     try requireNoBuild("the database is closed")
+    try requireNoCall()
     // The transaction count alone does not suffice: decoding an object for an observation is not counted as one.
     guard ThreadFrame.transaction(of: self) == nil, AsyncTransaction.living(of: self) == nil else {
       throw DatabaseError(.writerBusy, "the database is closed inside a transaction; close it after the transaction")

@@ -1,9 +1,14 @@
 /// Runs an extension's work outside transactions, such as removing files after a commit or running the tasks of a
 /// queue. It may outlive the database, and does not keep it open.
 public final class DatabaseWorker: Sendable {
-  private let core: WeakCore
+  let core: WeakCore
+  /// What distinguishes the database from all others that are open.
+  let database: ObjectIdentifier?
 
-  init(_ core: DatabaseCore?) { self.core = WeakCore(core) }
+  init(_ core: DatabaseCore?) {
+    self.core = WeakCore(core)
+    database = core.map { ObjectIdentifier($0) }
+  }
 
   /// Whether this program writes the database. In followers and read-only databases, the work is left to the process
   /// that writes.
@@ -61,7 +66,7 @@ public final class DatabaseWorker: Sendable {
 }
 
 /// A weak reference to a database.
-private final class WeakCore: Sendable {
+final class WeakCore: Sendable {
   private weak let core: DatabaseCore?
 
   init(_ core: DatabaseCore?) { self.core = core }

@@ -23,6 +23,8 @@ public struct TaskDelta: Sendable {
   var removed: [(line: LineID, id: TaskID, key: [UInt8])] = []
   /// The tasks that others depend on from now on.
   var parents: [TaskID] = []
+  /// The running tasks that others name as those that they depend on, with these.
+  var waits: [(parent: TaskID, child: TaskID)] = []
   /// The tasks whose children are to be examined.
   var pending: [TaskID] = []
   /// The running tasks that are to be cancelled.

@@ -69,8 +69,27 @@ extension TaskDispatcher.State {
       guard let run = abandonable.removeValue(forKey: AttemptKey(id: id, epoch: epoch)) else { return }
       work.abandoned.append(run)
       release(run)
+    case .child(let id, let epoch):
+      if let run = running[id], run.epoch == epoch { work.awaited.append(run) }
     case .suspect: returnPostponed()
     }
+  }
+
+  /// The time after which a task that waits for a running one is reported.
+  private static let childWait = Duration.seconds(60)
+
+  /// Notes that a task was enqueued which depends on a task that may run. The handler of that may wait for it in turn.
+  mutating func note(_ child: TaskID, waitingFor parent: TaskID, _ host: TaskDispatcher.Host) {
+    guard let run = running[parent] else { return }
+    let isFirst = run.state.withLock { state in
+      defer { state.child = state.child ?? child }
+      return state.child == nil
+    }
+    if !isFirst { return }
+    timers.insert(
+      TaskTimers.Entry(
+        deadline: host.clock.continuousNow + Self.childWait, wall: nil,
+        suspending: host.clock.suspendingNow + Self.childWait, action: .child(run.id, epoch: run.epoch)))
   }
 
   /// Transition 21: ends an attempt whose handler has not renewed its lease in time. If it has, sets the timer of the
@@ -375,6 +394,7 @@ extension TaskDispatcher.State {
     }
     if wasReleased { return }
     abandonable[run.key] = nil
+    stopCallers.remove(run.key)
     busyCount -= 1
     if wasStarted { startedCount -= 1 }
     if run.stored.progress.crashes > 0 { hasSuspect = false }
@@ -470,7 +490,8 @@ extension TaskDispatcher.State {
     let (running, abandonable, timerOfSuspect) = (running, abandonable, suspect?.timer)
     timers.dropAttempts(beyond: 8 * (running.count + abandonable.count) + 256) { action in
       switch action {
-      case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch):
+      case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch),
+        .child(let id, let epoch):
         running[id]?.epoch != epoch
       case .abandon(let id, let epoch): abandonable[AttemptKey(id: id, epoch: epoch)] == nil
       case .suspect: timerOfSuspect == nil

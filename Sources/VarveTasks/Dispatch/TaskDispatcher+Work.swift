@@ -9,6 +9,8 @@ struct TaskWork {
   var due: [(id: TaskID, key: [UInt8])] = []
   /// The attempts whose time limit or lease has expired.
   var timeouts: [TaskSettlement] = []
+  /// The attempts that have run for long since a task was enqueued that depends on theirs.
+  var awaited: [TaskRun] = []
   /// The attempts that have ended, and whose handlers are abandoned: they have lost their workers without having
   /// returned.
   var abandoned: [TaskRun] = []
@@ -37,7 +39,7 @@ struct TaskWork {
 
   var isEmpty: Bool {
     settlements.isEmpty && due.isEmpty && timeouts.isEmpty && claims.isEmpty && refills.isEmpty && loads.isEmpty
-      && pending.isEmpty && abandoned.isEmpty
+      && pending.isEmpty && abandoned.isEmpty && awaited.isEmpty
       && schedules.isEmpty && ageing.isEmpty && requests.isEmpty
       && timersFrom == nil && damaged.isEmpty && unhandled.isEmpty
   }
@@ -114,7 +116,7 @@ extension TaskDispatcher {
       if isFirst { state.settlements.append(TaskSettlement(run: run, end: end)) }
       state.release(run)
       // Callers wait for the last handler, also if nothing is left to be done.
-      let host = state.wakingHost() ?? (state.busyCount == 0 ? state.beginPumping() : nil)
+      let host = state.wakingHost() ?? (state.areAllStopCallers ? state.beginPumping() : nil)
       return (host, state.nextClaimed(), !isFirst)
     }
   }
@@ -294,7 +296,7 @@ extension TaskDispatcher {
       if isDone { state.parents.remove(run.id) }
       for timer in timers { state.timers.insert(timer) }
       // A stop waits for the last attempt, also if its handler has not returned.
-      return state.wakingHost() ?? (state.running.isEmpty ? state.beginPumping() : nil)
+      return state.wakingHost() ?? (state.hasOtherRuns ? nil : state.beginPumping())
     }
     host?.wake()
   }
@@ -314,7 +316,7 @@ extension TaskDispatcher {
       }
       state.end(run, entry)
       for timer in timers { state.timers.insert(timer) }
-      return state.wakingHost() ?? (state.running.isEmpty ? state.beginPumping() : nil)
+      return state.wakingHost() ?? (state.hasOtherRuns ? nil : state.beginPumping())
     }
     host?.wake()
   }

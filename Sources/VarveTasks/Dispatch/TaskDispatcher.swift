@@ -68,6 +68,8 @@ public final class TaskDispatcher: Sendable {
     var removedMeanwhile: Set<[UInt8]> = []
     /// The attempts that have ended, and whose handlers have not returned.
     var abandonable: [AttemptKey: TaskRun] = [:]
+    /// The attempts whose handlers wait for a stop. All of them have a worker.
+    var stopCallers: Set<AttemptKey> = []
     /// Whether the next task is one that may have caused the death of a process.
     var isSuspectNext = false
     /// The task of this kind that was next last, the time on the continuous clock since which it is, and that of its
@@ -247,14 +249,6 @@ public final class TaskDispatcher: Sendable {
     }
   }
 
-  /// Lets no more tasks begin. Returns the attempts that run.
-  func stop() -> [TaskRun] {
-    state.withLock { state in
-      state.isStopping = true
-      return Array(state.running.values)
-    }
-  }
-
   /// Detaches the host, and fails the requests of callers.
   func detach() {
     let requests = state.withLock { state in
@@ -287,6 +281,7 @@ public final class TaskDispatcher: Sendable {
       state.aside = [:]
       state.heldTimers = [:]
       state.abandonable = [:]
+      state.stopCallers = []
       state.hasSuspect = false
       state.suspect = nil
       state.postponed = []
@@ -303,13 +298,6 @@ public final class TaskDispatcher: Sendable {
 
   /// Notes that work may be due. Returns the host if it is to be woken.
   func timerFired() -> Host? { state.withLock { $0.beginPumping() } }
-
-  /// The number of attempts that have or wait for a worker, and whether there is work to do now.
-  var workload: (running: Int, hasWork: Bool) {
-    state.withLock {
-      ($0.busyCount, $0.isPumping || !$0.settlements.isEmpty || !$0.running.isEmpty || !$0.requests.isEmpty)
-    }
-  }
 
   /// Adds a handler to those of the host. The tasks in its queues that waited for it are taken into account again.
   func use(_ handler: RegisteredHandler) {
@@ -383,6 +371,7 @@ public final class TaskDispatcher: Sendable {
         state.enqueue(line)
       }
       let before = state.timers.first?.deadline
+      for (parent, child) in delta.waits { state.note(child, waitingFor: parent, host) }
       for key in delta.removedTimers { state.timers.removeTask(key) }
       for timer in delta.timers { state.insert(timer, host) }
       if let key = delta.moreTimers { state.noteMoreTimers(from: key) }

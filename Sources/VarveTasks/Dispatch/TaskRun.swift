@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import Varve
 
 /// One attempt of a task: the data for its handler, and its current state.
 final class TaskRun: Sendable {
@@ -48,6 +49,8 @@ final class TaskRun: Sendable {
     /// The number of the last checkpoint, or 0 if there is none. `checkpoint` has its bytes, if they are in memory.
     var step: UInt32
     var checkpoint: [UInt8]?
+    /// The first task that was enqueued while the attempt ran, and that depends on its task, or `nil` if none was.
+    var child: TaskID?
     var progress: HandlerProgress?
     /// The time on the continuous clock at which the progress was last written, or `nil` if it was not.
     var progressWritten: Duration?
@@ -117,6 +120,11 @@ final class TaskRun: Sendable {
     }
     return (stored, record)
   }
+}
+
+extension TaskRun: WorkerCall {
+  var callName: String { "the handler of task \(id)" }
+  var isOver: Bool { state.withLock { $0.isReleased } }
 }
 
 /// What distinguishes an attempt from all others, also of the same task.

@@ -19,6 +19,8 @@ struct TaskTimers: ~Copyable {
     case abandon(TaskID, epoch: UInt32)
     /// The time is over in which the handler of a cancelled task had to return.
     case cancelOver(TaskID, epoch: UInt32)
+    /// A task that depends on a running one has waited for long.
+    case child(TaskID, epoch: UInt32)
     /// The time is over for which no task begins because one that may have caused the death of a process is next.
     case suspect
   }
@@ -56,7 +58,7 @@ struct TaskTimers: ~Copyable {
     case .tokens(let id): .tokens(id)
     case .schedule(let name): .schedule(name)
     case .ageing(let queue): .ageing(queue)
-    case .task, .timeout, .lease, .abandon, .cancelOver, .suspect: nil
+    case .task, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: nil
     }
   }
   /// The key from which on rows on disk are not in memory, or `nil` if all are. No timer of a later row is in memory.
@@ -88,7 +90,7 @@ struct TaskTimers: ~Copyable {
   mutating func insert(_ entry: Entry) {
     switch entry.action {
     case .task: tasks.insert(entry)
-    case .timeout, .lease, .abandon, .cancelOver, .suspect: attempts.insert(entry)
+    case .timeout, .lease, .abandon, .cancelOver, .child, .suspect: attempts.insert(entry)
     case .line, .tokens, .schedule, .ageing: others.insert(entry)
     }
   }
@@ -97,7 +99,7 @@ struct TaskTimers: ~Copyable {
     guard let first else { return nil }
     switch first.action {
     case .task: return tasks.popFirst()
-    case .timeout, .lease, .abandon, .cancelOver, .suspect: return attempts.popFirst()
+    case .timeout, .lease, .abandon, .cancelOver, .child, .suspect: return attempts.popFirst()
     case .line, .tokens, .schedule, .ageing: return others.popFirst()
     }
   }

@@ -1,11 +1,12 @@
 internal import Foundation
 internal import Logging
+internal import Synchronization
 
 /// The messages that a scheduler logs.
 enum TaskLog {
   static func metadata(_ run: TaskRun) -> Logger.Metadata {
     [
-      "task.id": "\(run.id)", "task.kind": "\(run.record.kind)", "task.queue": "\(run.queue)",
+      "task.id": "\(run.id)", "task.kind": "\(escaped(run.record.kind))", "task.queue": "\(escaped(run.queue.text))",
       "task.attempt": "\(run.record.progress.attempt)", "task.epoch": "\(run.epoch)",
     ]
   }
@@ -36,7 +37,7 @@ enum TaskLog {
     logger.error(
       "a task is dead",
       metadata: [
-        "task.id": "\(record.id)", "task.kind": "\(record.kind)", "task.queue": "\(queue)",
+        "task.id": "\(record.id)", "task.kind": "\(escaped(record.kind))", "task.queue": "\(escaped(queue.text))",
         "task.attempt": "\(record.progress.attempt)", "task.epoch": "\(record.progress.epoch)",
         "error": "\(escaped(record.errors.last ?? "none"))",
       ])
@@ -57,19 +58,21 @@ enum TaskLog {
   static func unreadable(_ logger: Logger, _ what: String, _ error: any Error) {
     logger.error(
       "a part of the database can't be read, and what needs it is left out",
-      metadata: ["what": "\(what)", "error": "\(error)"])
+      metadata: ["what": "\(escaped(what))", "error": "\(error)"])
   }
 
   static func unhandled(_ logger: Logger, _ record: TaskRecord, _ queue: QueueName) {
     logger.warning(
       "no handler is registered for a kind of tasks, which wait for one",
-      metadata: ["task.kind": "\(record.kind)", "task.id": "\(record.id)", "task.queue": "\(queue)"])
+      metadata: [
+        "task.kind": "\(escaped(record.kind))", "task.id": "\(record.id)", "task.queue": "\(escaped(queue.text))",
+      ])
   }
 
   static func slot(_ logger: Logger, _ slot: TaskSlot, _ error: any Error) {
     logger.error(
       "a task of a schedule could not be made, and its slot is left out",
-      metadata: ["schedule": "\(slot.schedule)", "slot": "\(slot.date)", "error": "\(error)"])
+      metadata: ["schedule": "\(escaped(slot.schedule))", "slot": "\(slot.date)", "error": "\(error)"])
   }
 
   static func inbox(_ logger: Logger, _ directory: String) {
@@ -109,8 +112,27 @@ enum TaskLog {
     logger.warning(
       "the last slot of a schedule is more than a day ahead of the clock, and the schedule continues from now",
       metadata: [
-        "schedule": "\(schedule)", "now": "\(WallTime.date(now))", "latest": "\(WallTime.date(last))",
+        "schedule": "\(escaped(schedule))", "now": "\(WallTime.date(now))", "latest": "\(WallTime.date(last))",
       ])
+  }
+
+  static func stops(_ logger: Logger, _ run: TaskRun) {
+    logger.notice("a handler stops the scheduler, which ends when the handler has returned", metadata: metadata(run))
+  }
+
+  /// Logs that a handler waits in a call for something that includes its own end.
+  static func waits(_ logger: Logger, _ run: TaskRun, for call: String) {
+    logger.warning(
+      "a handler waits for its own end, until it is cancelled",
+      metadata: metadata(run).merging(["call": "\(call)"]) { $1 })
+  }
+
+  /// Logs that a task has waited for an attempt whose handler may wait for the task.
+  static func awaited(_ logger: Logger, _ run: TaskRun) {
+    let child = run.state.withLock { $0.child }.map { "\($0)" } ?? "none"
+    logger.warning(
+      "a task has waited for a minute for the end of a handler, which must not wait for the task",
+      metadata: metadata(run).merging(["child": "\(child)"]) { $1 })
   }
 
   static func left(_ logger: Logger, _ count: Int) {

@@ -106,10 +106,20 @@ extension TaskScheduler {
     for settlement in settlements {
       let rules = settlement.run.rules
       // An attempt whose plan is refused has been settled otherwise.
-      guard let plan = try? TaskPlan(settlement, rules, now: now, chance: Double.random(in: 0...1)) else { continue }
+      guard let plan = try? TaskPlan(settlement, rules, now: now, chance: chance(settlement.run)) else { continue }
       plans.append((settlement.run, plan))
     }
     return plans
+  }
+
+  /// Returns a number from 0 to 1 for the delay after an attempt.
+  private func chance(_ run: TaskRun) -> Double {
+    guard let seed = configuration.jitterSeed else { return .random(in: 0...1) }
+    var bytes: [UInt8] = []
+    bytes.append(number: seed)
+    bytes.append(number: run.id.rawValue)
+    bytes.append(number: run.record.progress.attempt)
+    return Double(StableHash.of(bytes) >> 11) * 0x1p-53
   }
 
   /// Applies the committed ends of attempts to the dispatcher.

@@ -38,6 +38,7 @@ extension TaskScheduler {
       if dispatcher.worker.isStopping { return beginPump(start) }
       guard let work = dispatcher.takeWork(start) else { break }
       for error in work.damaged { TaskLog.damaged(logger, error) }
+      for run in work.awaited { TaskLog.awaited(logger, run) }
       if !work.unhandled.isEmpty { await reportUnhandled(work.unhandled) }
       await read(work, database, start)
       let count = dispatcher.endCount.load(ordering: .acquiring)
@@ -266,7 +267,7 @@ extension TaskScheduler {
     var end: TaskEnd
     await reach("handler", isAfter: false, run)
     do {
-      let outcome = try await run.handler.body(run, self)
+      let outcome = try await dispatcher.worker.run(run) { try await run.handler.body(run, self) }
       if case .park(let signals) = outcome { try TaskDraft.check(signals: signals) }
       end = .outcome(outcome)
       // The handler has not finished its task, as one that throws has not.

@@ -42,6 +42,11 @@ public final class TaskScheduler: Sendable {
     public var abandonAfter = Duration.seconds(10)
     /// The number of deaths of the process while a task ran that make the task dead, or 0 for no limit.
     public var maxCrashes = 3
+    /// A number from which the random parts of delays follow (`Retry.exponential`), or `nil` for random numbers of the
+    /// system.
+    ///
+    /// With the same number, a task with the same id has the same delay after the same attempt. This is for tests.
+    public var jitterSeed: UInt64?
     /// The rules of queues. If several selectors contain a queue, the most exact one counts. All other queues are
     /// standard queues.
     public var queues: [QueueSelector: QueueRules] = [:]
@@ -68,7 +73,7 @@ public final class TaskScheduler: Sendable {
   let alarm: TaskAlarm
   let hub = TaskEventHub()
   let recorder = TaskStatisticsRecorder()
-  private let turns = TaskTurns()
+  let turns = TaskTurns()
   /// The calls and commits that store and remove schedules, one after the other.
   let scheduleTurns = TaskTurns()
   let sideWork = TaskSideWork()
@@ -90,6 +95,12 @@ public final class TaskScheduler: Sendable {
     var nextWaiter: UInt64 = 0
     /// Whether callers that wait until no work is left do not wait for handlers that do not return.
     var leavesHandlers = false
+    /// Whether they do not wait for handlers that wait for a stop.
+    var leavesStopCallers = false
+    /// Whether a stop waits only for handlers that have called one.
+    var waitsForStopCallers = false
+    /// The handlers that wait for a stop, until all other attempts have ended.
+    var stopCallers: [CheckedContinuation<Void, Never>] = []
     /// The number of the next event that the database keeps.
     var nextEvent: UInt64 = 1
     var middleware: [any TaskMiddleware] = []
@@ -325,8 +336,13 @@ public final class TaskScheduler: Sendable {
   ///
   /// Calls of `start` and `stop` take effect one after the other, in the order in which they are made.
   ///
-  /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` if another process writes the database.
-  public func start() async throws { try await turns.run { [self] in try await startNow() } }
+  /// Throws `TaskError.alreadyRunning`, also in a handler of the scheduler, and `DatabaseError.readOnly` if another
+  /// process writes the database.
+  public func start() async throws {
+    // The call would wait for the end of a stop, which waits for the handler.
+    if ownRun != nil { throw TaskError.alreadyRunning(path: database.path) }
+    try await turns.run { [self] in try await startNow() }
+  }
 
   private func startNow() async throws {
     let (number, setBack) = try await noteStart()
@@ -362,81 +378,13 @@ public final class TaskScheduler: Sendable {
     }
   }
 
-  /// Stops the scheduler: no further task begins. Handlers have `drainTimeout` to return and are then cancelled.
-  ///
-  /// Tasks that are not finished run again at the next start, as if the attempt had not been made: those whose handlers
-  /// throw, or return `.retry`, after they were cancelled. A handler that does not return within `abandonAfter` either
-  /// is left running, and its task runs again beside it at the next start.
-  ///
-  /// When the method returns, the scheduler does not use the database any more, which can be closed. Handlers that were
-  /// left running may still use it.
-  ///
-  /// If the database is closed without a stop, the handlers that run are not cancelled, and can't use it any more. Their
-  /// tasks also run again at the next start, as if the attempts had not been made. If the process ends without a stop
-  /// or a close, the next start counts a crash for each task that runs.
-  ///
-  /// The method has its full effect even if the caller's Swift task is cancelled.
-  public func stop() async {
-    await Task.detached { [self] in await stop(draining: configuration.drainTimeout) }.value
-  }
-
-  private func stop(draining limit: Duration) async { await turns.run { [self] in await stopNow(draining: limit) } }
-
-  private func stopNow(draining limit: Duration) async {
-    guard state.withLock({ $0.isRunning }) else { return }
-    closeInbox()
-    _ = dispatcher.stop()
-    if limit > .zero { await waitForRuns(limit) }
-    for run in dispatcher.stop() {
-      run.state.withLock { $0.isInterrupted = true }
-      run.state.withLock { $0.task }?.cancel()
-    }
-    await waitForRuns(configuration.abandonAfter)
-    let left = dispatcher.workload.running
-    if left > 0 {
-      TaskLog.left(logger, left)
-      let runs = dispatcher.stop()
-      await interrupt(runs)
-      await reportAbandoned(runs)
-    }
-    try? await noteTime()
-    alarm.set({ nil }, {})
-    dispatcher.detach()
-    state.withLock { $0.isRunning = false }
-    await endInbox()
-    await sideWork.close()
-    resumeIdle(state.withLock { $0.idleWaiters.filter { $0.value != nil } }.keys)
-  }
-
-  /// Settles the attempts of handlers that do not return.
-  ///
-  /// When the method returns, their tasks are in line again, as if the attempts had not been made.
-  private func interrupt(_ runs: [TaskRun]) async {
-    let host = dispatcher.settle(runs.filter { $0.settle() }.map { TaskSettlement(run: $0, end: .interrupted) })
-    state.withLock { $0.leavesHandlers = true }
-    host?.wake()
-    // The limit is by the system's clock, because the wait is for a commit.
-    await waitForRuns(.seconds(10), SystemSchedulerClock())
-    state.withLock { $0.leavesHandlers = false }
-  }
-
-  /// Returns when no handler runs and all attempts are settled, or after a time.
-  private func waitForRuns(_ limit: Duration, _ other: (any SchedulerClock)? = nil) async {
-    let clock = other ?? self.clock
-    let deadline = clock.continuousNow + limit.clipped
-    await withTaskGroup { group in
-      group.addTask { await self.waitUntilIdle() }
-      group.addTask { try? await clock.sleep(until: deadline) }
-      await group.next()
-      group.cancelAll()
-    }
-  }
-
   /// Returns when no handler runs and no work is left until a later time or another task, or when the caller's Swift
   /// task is cancelled.
   ///
-  /// A handler must not call it: the call would wait for the handler itself, until the handler is cancelled.
+  /// A handler must not call it: the call would wait for the handler itself, until the handler is cancelled. A warning in
+  /// the log names its task then.
   public func waitUntilIdle() async {
+    if let run = ownRun { TaskLog.waits(logger, run, for: "waitUntilIdle()") }
     if let host = dispatcher.timerFired() { host.wake() }
     let id = state.withLock { state in
       state.nextWaiter += 1
@@ -462,11 +410,16 @@ public final class TaskScheduler: Sendable {
   /// Resumes the callers that wait until no work is left, if none is.
   func noteIdle() {
     // A caller that waits from now on may have added work after the check below.
-    let (waiting, leavesHandlers) = state.withLock { ($0.idleWaiters.filter { $0.value != nil }, $0.leavesHandlers) }
+    let (waiting, leavesHandlers, leavesCallers) = state.withLock { state in
+      (state.idleWaiters.filter { $0.value != nil }, state.leavesHandlers, state.leavesStopCallers)
+    }
     if waiting.isEmpty { return }
-    let workload = dispatcher.workload
+    let workload = dispatcher.workload(leavingCallers: leavesCallers)
     if workload.running == 0 || leavesHandlers, !workload.hasWork { resumeIdle(waiting.keys) }
   }
+
+  /// Resumes all callers that wait.
+  func resumeIdle() { resumeIdle(state.withLock { $0.idleWaiters.filter { $0.value != nil } }.keys) }
 
   /// Resumes some of the callers that wait, as far as they still do.
   private func resumeIdle(_ ids: some Sequence<UInt64>) {

@@ -29,6 +29,7 @@ extension TaskStorageTransaction {
       }
     }
     let id = try takeID()
+    for parent in options.dependsOn where dispatcher.run(parent) != nil { note(id, waitingFor: parent) }
     if let key = extras.uniqueKey { try take(ConfigKeys.unique(kind, key), id, extras.uniqueUntil, earlier) }
     extras.limitKey = options.limitKey
     extras.headers = options.headers

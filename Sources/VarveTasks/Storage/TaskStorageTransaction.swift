@@ -54,6 +54,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let groupCounts: Int
     let parents: Int
     let pending: Int
+    let waits: Int
     let releasesAll: Bool
   }
 
@@ -99,7 +100,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
         entries: delta.entries.count, timers: delta.timers.count, removed: delta.removed.count,
         removedTimers: delta.removedTimers.count, cancelled: delta.cancelled.count, names: delta.names.count,
         counts: counts.count, groupCounts: groupCounts.count, parents: delta.parents.count,
-        pending: delta.pending.count, releasesAll: delta.releasesAll))
+        pending: delta.pending.count, waits: delta.waits.count, releasesAll: delta.releasesAll))
     return marks.count - 1
   }
 
@@ -126,6 +127,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     writtenGroupCounts = min(writtenGroupCounts, groupCounts.count)
     delta.parents.removeSubrange(position.parents...)
     delta.pending.removeSubrange(position.pending...)
+    delta.waits.removeSubrange(position.waits...)
     delta.releasesAll = position.releasesAll
     lastQueue = nil
     // The record of the assigned ids may be undone, too, so the next id writes it again.
@@ -298,6 +300,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
 
   /// Notes that other tasks depend on a task.
   func note(parent: TaskID) { delta.parents.append(parent) }
+
+  /// Notes that a task depends on another one, which runs.
+  func note(_ child: TaskID, waitingFor parent: TaskID) { delta.waits.append((parent, child)) }
 
   /// Notes that the children of a task are to be examined after the commit, once for all children that the transaction
   /// enqueues one after the other.

@@ -6,9 +6,9 @@ import Testing
 import Varve
 import VarveEngine
 import VarveTestSupport
-import VarveTesting
 
 @testable import VarveTasks
+@testable import VarveTesting
 
 /// Tests of the lines that a scheduler writes to its log: those of the table in the guide "Operating tasks".
 struct LogTests {
@@ -35,6 +35,9 @@ struct LogTests {
       "the last slot of a schedule is more than a day ahead of the clock, and the schedule continues from now"
     case unhandled = "no handler is registered for a kind of tasks, which wait for one"
     case orphans = "tasks were running when the process ended"
+    case waits = "a handler waits for its own end, until it is cancelled"
+    case awaited = "a task has waited for a minute for the end of a handler, which must not wait for the task"
+    case stops = "a handler stops the scheduler, which ends when the handler has returned"
   }
 
   private struct Row {
@@ -146,7 +149,65 @@ struct LogTests {
       try await start(scheduler)
       await scheduler.stop()
       return ["count": "1"]
+    case .waits, .stops: return try await waitInHandler(situation)
+    case .awaited: return try await waitForChild()
     }
+  }
+
+  private func waitForChild() async throws -> [String: String] {
+    let clock = ManualSchedulerClock()
+    let scheduler = try scheduler(Self.memory(), clock)
+    let (enqueued, mayEnd) = (AsyncFlag(), AsyncFlag())
+    let database = scheduler.database
+    try scheduler.register(Note.self) { note, context in
+      if note.text != "a" { return .done }
+      try await database.write { tx in
+        var options = TaskOptions()
+        options.dependsOn = [context.id]
+        for text in ["b", "c"] { try tx.enqueue(Note(text), options) }
+      }
+      enqueued.set()
+      await mayEnd.wait()
+      return .done
+    }
+    try await scheduler.start()
+    let id = try enqueue(database)
+    await enqueued.wait()
+    clock.advance(by: .seconds(59))
+    await waitUntil { clock.deadlines.contains { $0 == clock.continuousNow + .seconds(1) } }
+    #expect(recorder.entries.isEmpty)
+    clock.advance(by: .seconds(1))
+    await waitUntil { !recorder.entries.isEmpty }
+    mayEnd.set()
+    await scheduler.waitUntilIdle()
+    #expect(try await database.read { tx in try tx.tasks(.all).count } == 0)
+    await scheduler.stop()
+    var known = attempt(id, "")
+    known["error"] = nil
+    known["child"] = "2"
+    return known
+  }
+
+  private func waitInHandler(_ situation: Situation) async throws -> [String: String] {
+    let scheduler = try scheduler(Self.memory())
+    let returned = AsyncFlag()
+    try scheduler.register(Note.self) { _, _ in
+      if situation == .stops { await scheduler.stop() } else { await scheduler.waitUntilIdle() }
+      returned.set()
+      return .done
+    }
+    try await scheduler.start()
+    let id = try enqueue(scheduler.database)
+    if situation == .waits {
+      await waitUntil { recorder.entries.contains { $0.message == situation.rawValue } }
+      await scheduler.stop()
+    }
+    await returned.wait()
+    await scheduler.stop()
+    var known = attempt(id, "")
+    known["error"] = nil
+    known["call"] = situation == .waits ? "waitUntilIdle()" : nil
+    return known
   }
 
   /// Enqueues a task and claims it as a process that has died.

@@ -63,7 +63,7 @@ private struct CollectionRow: Encodable {
   /// The coder as text for people, escaped because the names of a program's own coders may contain any characters.
   private var coderText: String {
     let names = [coder] + (firstCoder.map { ["first", $0] } ?? [])
-    return names.map { PrintableText.text(Array($0.utf8)) }.joined(separator: " ")
+    return names.map { PrintableText.text($0) }.joined(separator: " ")
   }
 
   /// Returns the lines of a table for people, with the names of the columns first.
@@ -73,7 +73,7 @@ private struct CollectionRow: Encodable {
       [["name", "id", "rows", "keys", "coder", "storage", "bytes"]]
         + rows.map { row in
           [
-            PrintableText.text(Array(row.name.utf8)), "\(row.id)", "\(row.rows)", row.keyType, row.coderText,
+            PrintableText.text(row.name), "\(row.id)", "\(row.rows)", row.keyType, row.coderText,
             row.storage,
             SizeText.text(row.bytes),
           ]

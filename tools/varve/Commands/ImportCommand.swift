@@ -123,7 +123,7 @@ struct ImportSQLiteCommand: ParsableCommand {
       for field in plan.fields {
         let type = field.type == .stored ? "" : ", \(field.type.rawValue)"
         let text = "column \"\(field.column)\": field \"\(field.name)\"\(type)\(field == plan.key ? ", the key" : "")"
-        try sink.writeLine(PrintableText.text(Array(text.utf8)))
+        try sink.writeLine(PrintableText.text(text))
       }
       try sink.writeLine(
         "imported \(result.rows) rows into \"\(into)\"\(result.refused > 0 ? ", refused \(result.refused)" : "")")

@@ -157,7 +157,7 @@ private struct IndexRow: Encodable {
   private var stateText: String {
     var text = state
     if let collisions { text += " (\(collisions))" }
-    if let error { text += " (\(PrintableText.text(Array(error.utf8))))" }
+    if let error { text += " (\(PrintableText.text(error)))" }
     return replaced ? text + ", being replaced" : text
   }
 
@@ -168,7 +168,7 @@ private struct IndexRow: Encodable {
       [["collection", "name", "kind", "values", "unique", "direct", "entries", "bytes", "state"]]
         + rows.map { row in
           [
-            PrintableText.text(Array(row.collection.utf8)), PrintableText.text(Array(row.name.utf8)), row.kind,
+            PrintableText.text(row.collection), PrintableText.text(row.name), row.kind,
             row.keyType, row.unique ? "yes" : "no", row.direct ? "yes" : "no", "\(row.entries)",
             SizeText.text(row.bytes), row.stateText,
           ]
@@ -192,7 +192,7 @@ private struct DifferenceRow: Encodable {
   }
 
   static func text(_ difference: IndexReview.Difference) -> String {
-    PrintableText.text(Array("\(difference)".utf8))
+    PrintableText.text("\(difference)")
   }
 }
 
@@ -241,6 +241,6 @@ private struct RebuildRow: Encodable {
     var text = "index \"\(index)\" of \(collection): \(entries) entries, \(added) added, \(removed) removed"
     if corrected > 0 { text += ", \(corrected) with another content" }
     if removedRows > 0 { text += "; the emitted values of \(removedRows) rows that are not there are gone" }
-    return PrintableText.text(Array(text.utf8))
+    return PrintableText.text(text)
   }
 }

@@ -102,7 +102,7 @@ struct ObjectsCommand: ParsableCommand {
 
   private static func columns(_ row: InspectedRow, _ contents: InspectedContents) -> [String] {
     [
-      row.key.text, "\(contents.id)", contents.object.version.map { PrintableText.text(Array($0.utf8)) } ?? "-",
+      row.key.text, "\(contents.id)", contents.object.version.map { PrintableText.text($0) } ?? "-",
       text(contents.object), contents.metadata.map(text) ?? "-",
     ]
   }

@@ -19,7 +19,7 @@ enum ColumnValue: Hashable {
     case .real(let value): return "the number \(value)"
     case .text(let text):
       let shown = text.count > Self.shownMaximum ? "\(text.prefix(Self.shownMaximum))…" : text
-      return "the text \"\(PrintableText.text(Array(shown.utf8)))\""
+      return "the text \"\(PrintableText.text(shown))\""
     case .damagedText(let bytes): return "a text that is not UTF-8, \(Self.hex(bytes))"
     case .blob(let bytes): return "\(bytes.count) bytes, \(Self.hex(bytes))"
     }

@@ -36,7 +36,7 @@ struct TableImport {
 
     var text: String {
       guard let column, let found else { return "row \(row): \(expected)" }
-      return "row \(row), column \"\(PrintableText.text(Array(column.utf8)))\": found \(found), expected \(expected)"
+      return "row \(row), column \"\(PrintableText.text(column))\": found \(found), expected \(expected)"
     }
   }
 

@@ -43,6 +43,9 @@ enum HexText {
 ///
 /// So a tab or a newline inside a value does not break the line or the column that it is printed in.
 enum PrintableText {
+  /// Formats a text for people.
+  static func text(_ text: String) -> String { self.text(Array(text.utf8)) }
+
   static func text(_ bytes: [UInt8]) -> String {
     guard let whole = String(validating: bytes, as: UTF8.self) else { return escaped(bytes) }
     guard whole.unicodeScalars.contains(where: needsEscape) else { return whole }

@@ -135,7 +135,7 @@ struct TaskRow: Encodable {
   /// The task as a line of a list.
   var text: String {
     [
-      "\(id)", state, PrintableText.text(Array(queue.utf8)), kind, "attempt \(attempt)",
+      "\(id)", state, PrintableText.text(queue), PrintableText.text(kind), "attempt \(attempt)",
       due.map { "due \($0)" } ?? enqueued,
       errors.last.map(JSONLine.quoted) ?? "-",
     ].joined(separator: "\t")
@@ -145,19 +145,19 @@ struct TaskRow: Encodable {
   var lines: [String] {
     var lines = [
       "task      \(id)", "state     \(state)",
-      "queue     \(PrintableText.text(Array(queue.utf8))), priority \(priority)",
-      "kind      \(kind), version \(version)", "payload   \(PrintableText.text(Array(payload.utf8)))",
+      "queue     \(PrintableText.text(queue)), priority \(priority)",
+      "kind      \(PrintableText.text(kind)), version \(version)", "payload   \(PrintableText.text(payload))",
       "enqueued  \(enqueued)",
     ]
     if let due { lines.append("due       \(due)") }
     lines.append("attempts  \(attempt), failures \(failures), crashes \(crashes), snoozes \(snoozes)")
     if let progress { lines.append("progress  \(progress)\(note.map { " \(JSONLine.quoted($0))" } ?? "")") }
-    if !tags.isEmpty { lines.append("tags      \(tags.joined(separator: ", "))") }
-    if !signals.isEmpty { lines.append("signals   \(signals.joined(separator: ", "))") }
-    if let limitKey { lines.append("limit key \(limitKey)") }
+    if !tags.isEmpty { lines.append("tags      \(PrintableText.text(tags.joined(separator: ", ")))") }
+    if !signals.isEmpty { lines.append("signals   \(PrintableText.text(signals.joined(separator: ", ")))") }
+    if let limitKey { lines.append("limit key \(PrintableText.text(limitKey))") }
     if let group { lines.append("group     \(group)") }
-    if let schedule { lines.append("schedule  \(schedule)") }
-    if let result { lines.append("result    \(PrintableText.text(Array(result.utf8)))") }
+    if let schedule { lines.append("schedule  \(PrintableText.text(schedule))") }
+    if let result { lines.append("result    \(PrintableText.text(result))") }
     for error in errors { lines.append("error     \(JSONLine.quoted(error))") }
     for event in events ?? [] { lines.append("event     \(event.text)") }
     return lines

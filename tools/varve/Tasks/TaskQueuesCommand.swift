@@ -32,7 +32,7 @@ struct QueuesCommand: ParsableCommand {
       let table =
         [["queue", "rules"] + states.map { "\($0)" }]
         + rows.map { row in
-          [PrintableText.text(Array(row.queue.utf8)), row.mode] + states.map { "\(row.counts["\($0)"] ?? 0)" }
+          [PrintableText.text(row.queue), row.mode] + states.map { "\(row.counts["\($0)"] ?? 0)" }
         }
       for line in TextTable.lines(table) { try sink.writeLine(line) }
     }
@@ -122,8 +122,8 @@ struct EventRow: Encodable {
 
   var text: String {
     [
-      "\(number)", date, event, "task \(task)", kind, PrintableText.text(Array(queue.utf8)), "attempt \(attempt)",
-      detail.map(JSONLine.quoted) ?? "-",
+      "\(number)", date, event, "task \(task)", PrintableText.text(kind), PrintableText.text(queue),
+      "attempt \(attempt)", detail.map(JSONLine.quoted) ?? "-",
     ]
     .joined(separator: "\t")
   }
@@ -172,5 +172,7 @@ private struct ScheduleRow: Encodable {
   let lastTask: UInt64?
   let next: [String]
 
-  var text: String { ([name, expression, zone, kind, queue] + next).joined(separator: "\t") }
+  var text: String {
+    ([name, expression, zone, kind, queue].map { PrintableText.text($0) } + next).joined(separator: "\t")
+  }
 }
