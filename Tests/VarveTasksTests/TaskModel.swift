@@ -138,6 +138,12 @@ struct TaskModel {
     return 1
   }
 
+  /// Returns whether a task waits for one that had failed before, and is cancelled soon.
+  func isToBeCancelled(_ number: Int) -> Bool {
+    guard let task = tasks[number], task.state == .blocked, task.rule == .cancel else { return false }
+    return task.parents.contains { tasks[$0]?.state == .dead || tasks[$0]?.state == .cancelled }
+  }
+
   /// Returns the task that has a key and has not ended.
   func live(_ key: String) -> Int? { tasks.values.first { $0.key == key && !$0.state.isSettled }?.number }
 

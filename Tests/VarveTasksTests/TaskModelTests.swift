@@ -309,7 +309,11 @@ final class TaskModelRun {
     }
     note(
       .enqueue, "enqueue \(number) in \(task.queue), priority \(task.priority), \(task.state), after \(task.parents)")
-    if random.oneIn(5) { task.key = "u\(random.below(3))" }
+    if random.oneIn(5) {
+      let key = "u\(random.below(3))"
+      // A task that is still to be cancelled does not keep its key, but when it ends is a matter of chance.
+      if model.live(key).map({ !model.isToBeCancelled($0) }) ?? true { task.key = key }
+    }
     if let key = task.key {
       let replaces = random.oneIn(2)
       options.unique = Uniqueness(key: key, onConflict: replaces ? .replacePayload : .skip)
