@@ -12,8 +12,6 @@ struct TaskModel {
     var priority: Int
     var sequence: Int
     var state: TaskState
-    /// The state before the attempt, in which a running task is counted.
-    var stateBefore = TaskState.ready
     var attempt = 0
     var failures = 0
     var crashes = 0
@@ -38,9 +36,6 @@ struct TaskModel {
     var parents: Set<Int> = []
     var rule = ParentFailure.stayBlocked
     var key: String?
-
-    /// The state in which the queue counts the task.
-    var countedState: TaskState { state == .running ? stateBefore : state }
   }
 
   /// The way in which a task ends in an attempt: the same in the model and in the handler.
@@ -311,7 +306,6 @@ struct TaskModel {
     runs += 1
     note(8)
     if task.state == .retryWait { note(5) }
-    task.stateBefore = task.state
     task.state = .running
     task.attempt += 1
     task.isFront = Self.isSerial(task.queue)

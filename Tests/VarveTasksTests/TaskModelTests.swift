@@ -439,7 +439,7 @@ final class TaskModelRun {
     }
     for queue in Self.queues {
       for state in TaskState.allCases {
-        let expected = model.tasks.values.count { TaskModel.base($0.queue) == queue && $0.countedState == state }
+        let expected = model.tasks.values.count { TaskModel.base($0.queue) == queue && $0.state == state }
         let found = try tx.taskCount(in: QueueName(queue), state)
         try require(found == expected, "\(queue) counts \(found) tasks that are \(state), expected \(expected)")
       }

@@ -73,6 +73,9 @@ extension TaskDispatcher {
   /// Returns the attempt of a task, or `nil` if the task does not run.
   func run(_ id: TaskID) -> TaskRun? { state.withLock { $0.running[id] } }
 
+  /// The tasks that run.
+  var runningTasks: [TaskID] { state.withLock { Array($0.running.keys) } }
+
   /// Ends the hold of some tasks, which may begin from now on.
   func release(_ ids: Set<TaskID>) {
     var isDue = false

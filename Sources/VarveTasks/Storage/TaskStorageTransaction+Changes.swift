@@ -147,12 +147,6 @@ extension TaskStorageTransaction: TaskChanging {
     return texts[queue] ?? QueueName("#\(queue)")
   }
 
-  func taskCount(_ name: QueueName, _ state: TaskState) throws -> Int {
-    guard let queue = try queue(name)?.number else { return 0 }
-    if context.writeTransaction != nil { try flush() }
-    return Int(try parts.counts.unchecked.counter(TaskCounts.key(queue, state)))
-  }
-
   // MARK: - Changing
 
   /// Returns the ids of the tasks of a query, which no claim takes before the transaction has ended. Those in `moving`

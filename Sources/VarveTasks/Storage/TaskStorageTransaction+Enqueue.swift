@@ -192,18 +192,6 @@ extension TaskStorageTransaction {
     let numbers = try TaskCounts.groupStates.map { Int(try counts.counter(TaskCounts.key(group: id, $0))) }
     return TaskGroupInfo(id: id, total: numbers[0], done: numbers[1], dead: numbers[2], cancelled: numbers[3])
   }
-
-  // MARK: - Limits
-
-  private func requireRoom(_ name: QueueName, _ queue: UInt32, _ limit: Int) throws {
-    try flush()
-    let counts = parts.counts.unchecked
-    var waiting = 0
-    for state in TaskState.allCases where state.isWaiting {
-      waiting += Int(try counts.counter(TaskCounts.key(queue, state)))
-    }
-    if waiting >= limit { throw TaskError.queueFull(name, limit: limit) }
-  }
 }
 
 extension TaskRecord {

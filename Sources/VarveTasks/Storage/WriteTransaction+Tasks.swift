@@ -232,9 +232,9 @@ extension ReadTransaction {
   /// Whether no task is started because the database is a copy: see `WriteTransaction.releaseTasks()`.
   public var areTasksHeld: Bool { get throws { try tasks.areHeld } }
 
-  /// Returns the number of tasks of a queue that are in a state. A running task counts in the state that it had before.
+  /// Returns the number of tasks of a queue that are in a state.
   ///
-  /// Complexity: one lookup.
+  /// Complexity: one lookup, and one for each running task at the first call in a transaction.
   public func taskCount(in queue: QueueName, _ state: TaskState) throws -> Int { try tasks.taskCount(queue, state) }
 
   /// Returns the names of the queues that tasks were ever enqueued to, or that were paused, drained or resumed, sorted.

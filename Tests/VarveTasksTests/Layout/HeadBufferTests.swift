@@ -141,7 +141,9 @@ struct HeadBufferTests {
     try await recorded.fixture.close()
   }
 
-  @Test func `layout 11: the number of tasks in a state is one read, however many tasks there are`() async throws {
+  @Test func `layout 11: the number of tasks in a state is one read, and one of claims, however many tasks there are`()
+    async throws
+  {
     let recorded = try RecordedTasks()
     let fixture = recorded.fixture
     for (added, count) in [(10, 10), (990, 1_000)] {
@@ -152,7 +154,7 @@ struct HeadBufferTests {
       #expect(try fixture.count(.ready) == count)
       let (live, counts) = (try recorded.family("live").number, try recorded.family("counts").number)
       let reads = recorded.backend.takeReads()
-      #expect(!reads.contains { $0.family.number == live })
+      #expect(reads.count { $0.family.number == live } <= 1)
       let found = reads.filter { $0.family.number == counts }
       #expect(found.count == 1 && found.allSatisfy { !$0.isOfRange })
     }

@@ -10,7 +10,6 @@ struct QueuesCommand: ParsableCommand {
     abstract: "List the queues, and how many of their tasks are in each state.",
     discussion: """
       In a copy of a database, queues are held until varve tasks release releases them.
-      Tasks that run are counted as what they were before, mostly ready; list --state running shows them.
       A serial queue is blocked by its first task if that task is dead or parked: retry or purge that task.
 
       Example: varve tasks queues /data/example.varve --watch
@@ -28,7 +27,7 @@ struct QueuesCommand: ParsableCommand {
         for row in rows { try sink.writeJSON(row) }
         return
       }
-      let states = TaskState.allCases.filter { $0 != .running }
+      let states = TaskState.allCases
       let table =
         [["queue", "rules"] + states.map { "\($0)" }]
         + rows.map { row in
@@ -44,7 +43,7 @@ struct QueuesCommand: ParsableCommand {
     return try tx.taskQueues().map { name in
       let (isPaused, isDraining) = try tx.taskQueueState(name)
       var counts: [String: Int] = [:]
-      for state in TaskState.allCases where state != .running { counts["\(state)"] = try tx.taskCount(in: name, state) }
+      for state in TaskState.allCases { counts["\(state)"] = try tx.taskCount(in: name, state) }
       return QueueRow(
         queue: name.text, isHeld: isHeld, isPaused: isPaused, isDraining: isDraining,
         blockedBy: (blocked[name] ?? []).map(\.task.rawValue), counts: counts)

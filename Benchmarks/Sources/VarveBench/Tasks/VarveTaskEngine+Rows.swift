@@ -104,7 +104,7 @@ extension VarveTaskEngine {
   private func countAll() throws -> Int {
     try database.read { tx in
       try tx.taskQueues().reduce(0) { sum, queue in
-        try sum + [.ready, .scheduled, .retryWait].reduce(0) { try $0 + tx.taskCount(in: queue, $1) }
+        try sum + [.ready, .scheduled, .retryWait, .running].reduce(0) { try $0 + tx.taskCount(in: queue, $1) }
       }
     }
   }
