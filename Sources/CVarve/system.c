@@ -117,10 +117,11 @@ int32_t cvarve_xfs_shares_blocks(int32_t descriptor) {
 #endif
 }
 
-int32_t cvarve_free_space(int32_t descriptor, uint64_t *bytes) {
+int32_t cvarve_space(int32_t descriptor, uint64_t *free, uint64_t *total) {
   struct statvfs information;
   if (fstatvfs(descriptor, &information) != 0) return -errno;
-  *bytes = (uint64_t)information.f_bavail * (uint64_t)information.f_frsize;
+  *free = (uint64_t)information.f_bavail * (uint64_t)information.f_frsize;
+  *total = (uint64_t)information.f_blocks * (uint64_t)information.f_frsize;
   return 0;
 }
 

@@ -4,10 +4,14 @@ import Synchronization
 
 /// An in-memory file system whose files together take at most `capacity` bytes.
 ///
-/// A write that would take more fails with `.noSpace` and writes nothing. Safe from any thread.
+/// A write that would take more fails with `.noSpace` and writes nothing. The size of the device is the first capacity.
+/// Safe from any thread.
 final class SizedFileSystem: FileSystem {
   private struct State {
     var capacity: Int
+    /// The bytes that are reported as free, or `nil` for those that are.
+    var reportedFree: Int?
+    var writtenBytes = 0
     var sizes: [String: Int] = [:]
     var used: Int { sizes.values.reduce(0, +) }
   }
@@ -15,12 +19,33 @@ final class SizedFileSystem: FileSystem {
   private let memory = MemoryFileSystem()
   private let state: Mutex<State>
 
-  init(capacity: Int) { state = Mutex(State(capacity: capacity)) }
+  private let size: Int
+
+  init(capacity: Int) {
+    size = capacity
+    state = Mutex(State(capacity: capacity))
+  }
+
+  /// The bytes that all files take.
+  var used: Int { state.withLock { $0.used } }
 
   /// The bytes that all files may take.
   var capacity: Int {
     get { state.withLock { $0.capacity } }
     set { state.withLock { $0.capacity = newValue } }
+  }
+
+  /// The bytes that are reported as free instead of those that are, as beyond a quota, or `nil`.
+  var reportedFree: Int? {
+    get { state.withLock { $0.reportedFree } }
+    set { state.withLock { $0.reportedFree = newValue } }
+  }
+
+  /// The bytes that were written to tables.
+  var writtenTableBytes: Int { state.withLock { $0.writtenBytes } }
+
+  fileprivate func noteWrite(_ path: String, _ size: Int) {
+    if path.hasSuffix(".sst") { state.withLock { $0.writtenBytes += size } }
   }
 
   fileprivate func grow(_ path: String, to size: Int) throws(EngineError) {
@@ -60,8 +85,9 @@ final class SizedFileSystem: FileSystem {
   func attributes(_ path: String) throws(EngineError) -> FileAttributes? { try memory.attributes(path) }
   func syncDirectory(_ path: String) throws(EngineError) { try memory.syncDirectory(path) }
   func freeSpace(_ path: String) throws(EngineError) -> UInt64 {
-    state.withLock { UInt64(max($0.capacity - $0.used, 0)) }
+    state.withLock { UInt64($0.reportedFree ?? max($0.capacity - $0.used, 0)) }
   }
+  func totalSpace(_ path: String) -> UInt64? { UInt64(size) }
   func supportsMapping(_ path: String) -> Bool { false }
 }
 
@@ -82,6 +108,7 @@ private final class SizedFile: File {
   }
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
     try owner.grow(path, to: Int(offset) + bytes.count)
+    owner.noteWrite(path, bytes.count)
     try unsafe base.write(bytes, at: offset)
   }
   func truncate(to size: UInt64) throws(EngineError) {

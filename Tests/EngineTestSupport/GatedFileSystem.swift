@@ -40,6 +40,8 @@ public final class GatedFileSystem: FileSystem {
   public func syncDirectory(_ path: String) throws(EngineError) { try base.syncDirectory(path) }
   /// Calls the wrapped file system.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try base.freeSpace(path) }
+  /// The size of the device.
+  public func totalSpace(_ path: String) -> UInt64? { base.totalSpace(path) }
   /// Calls the wrapped file system.
   public func supportsMapping(_ path: String) -> Bool { base.supportsMapping(path) }
   /// Calls the wrapped file system.

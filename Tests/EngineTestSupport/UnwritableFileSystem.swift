@@ -52,6 +52,8 @@ public final class UnwritableFileSystem: FileSystem {
   public func syncDirectory(_ path: String) throws(EngineError) { throw refuse("sync directory", path) }
   /// Calls the wrapped file system.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try base.freeSpace(path) }
+  /// The size of the device.
+  public func totalSpace(_ path: String) -> UInt64? { base.totalSpace(path) }
   /// Returns false, and counts the attempt: the probe writes.
   public func supportsMapping(_ path: String) -> Bool {
     _ = refuse("probe", path)

@@ -69,8 +69,9 @@ int32_t cvarve_file_system_type(int32_t descriptor, uint64_t *type);
 /// have to allocate. Returns 0 (cannot), 1 (can), or -errno if that can't be determined.
 int32_t cvarve_xfs_shares_blocks(int32_t descriptor);
 
-/// The bytes that an unprivileged process can still allocate on the file system of an open file. Returns 0 or -errno.
-int32_t cvarve_free_space(int32_t descriptor, uint64_t *bytes);
+/// The bytes that an unprivileged process can still allocate on the file system of an open file, and the size of the file
+/// system. Returns 0 or -errno.
+int32_t cvarve_space(int32_t descriptor, uint64_t *free, uint64_t *total);
 
 /// Names the calling thread; the name is cut to 15 bytes on Linux.
 void cvarve_name_thread(const char *name);

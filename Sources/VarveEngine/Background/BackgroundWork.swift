@@ -89,10 +89,12 @@ final class BackgroundWork: TableMaker {
     deadRuns =
       options.readOnly || options.deadRunMinimum == 0
       ? nil : DeadRuns(runMinimum: options.deadRunMinimum, pipeline, tree)
-    let picker = LeveledCompactionPicker(options: plan.pickerOptions(threadCount: executor.parallelism))
+    let picker = LeveledCompactionPicker(
+      options: plan.pickerOptions(threadCount: executor.parallelism, diskSize: tree.diskSize))
     scheduler.withLock { $0 = CompactionScheduler(self, picker: picker) }
     epochs.onDeferredRelease { [weak self] in self?.pollReadsLater() }
     obsolete.onKept { [weak self] in self?.reclaimLater() }
+    obsolete.onRemoved { [weak self] in self?.compactions.lookForSpace() }
   }
 
   var compactions: CompactionScheduler {

@@ -29,8 +29,9 @@ extension CompactionScheduler {
       })
   }
 
-  /// The error of the last compaction if none succeeded since, or of the first damaged table.
-  var error: EngineError? { state.withLock { $0.error ?? $0.suspects.all.first?.error } }
+  /// The error of the last compaction if none succeeded since, of one that waits for space, or of the first damaged
+  /// table.
+  var error: EngineError? { state.withLock { $0.error ?? $0.space.error ?? $0.suspects.all.first?.error } }
 
   /// Clears the last failure and retries. Returns when the outcome is known, and throws the present cause if there
   /// still is one.
@@ -44,33 +45,35 @@ extension CompactionScheduler {
   }
 
   private func resumeFailed() throws(EngineError) {
-    let failed = state.withLock { state in
-      defer { state.error = nil }
-      return state.failed
+    let hasFailed = state.withLock { state in
+      state.error = nil
+      state.failed.formUnion(state.space.retryAll())
+      return !state.failed.isEmpty
     }
-    guard !failed.isEmpty else { return }
+    guard hasFailed else { return }
     state.withLock { $0.retryNanoseconds = Self.firstRetryNanoseconds }
     let before = state.withLock { $0.successCount }
     retryNow()
     background.executor.wait(until: { [self] in
       state.withLock { $0.error != nil || $0.successCount != before || $0.isIdle || $0.isClosing }
     })
-    if let error = state.withLock({ $0.error }) { throw error }
+    if let error = state.withLock({ $0.error ?? $0.space.error }) { throw error }
   }
 
   // MARK: - Waiting
 
   /// Settles all families, and returns when no compaction is due or running. Throws errors of compactions in the
-  /// meantime.
+  /// meantime, and `.noSpace` if one that is due does not fit.
   func waitUntilIdle() throws(EngineError) {
     state.withLock { state in
       state.error = nil
       // A caller waits, so failed compactions are retried now.
       state.failed = []
+      _ = state.space.retryAll()
     }
     settle()
     background.executor.wait(until: { [self] in state.withLock { $0.isIdle || $0.error != nil } })
-    if let error = state.withLock({ $0.error }) { throw error }
+    if let error = state.withLock({ $0.error ?? $0.space.error }) { throw error }
   }
 
   /// Compacts all tables that overlap `range` down to the last level.

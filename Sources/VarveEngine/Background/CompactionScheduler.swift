@@ -15,7 +15,7 @@ internal import Synchronization
 /// After a failed compaction its family is in none of the sets, even if it is flushed meanwhile, until the pause before
 /// the retry is over, or `resume` or `waitUntilIdle` is called. The pause doubles with each failure. A compaction that
 /// found damage is not retried: the damaged table is remembered (`SuspectTables`), and the other tables are compacted
-/// without it.
+/// without it. One that found no space is not retried after a pause, but when there is more (`CompactionSpace`).
 ///
 /// # Concurrency
 /// Safe from any thread; `state` is guarded by its mutex, and no file is accessed and no other component called while
@@ -71,8 +71,9 @@ final class CompactionScheduler: Sendable {
     /// The number of flushes, by which a timer detects new ones.
     var flushCount: UInt64 = 0
     var isIdleTimerSet = false
-    /// Input bytes that running compactions have already processed.
+    /// Bytes that running compactions have already written.
     var progress: [CompactionsInProgress.Ticket: UInt64] = [:]
+    var space = CompactionSpace()
   }
 
   /// The time without a flush after which families are settled.
@@ -111,6 +112,7 @@ final class CompactionScheduler: Sendable {
       state.suspects.forget(family)
       state.settling.remove(family)
       state.waiting.remove(family)
+      state.space.forget(family)
     }
     covered.withLock { $0[family] = nil }
     seeds.withLock { $0[family] = nil }
@@ -174,6 +176,7 @@ final class CompactionScheduler: Sendable {
   private func pickOne() -> Bool {
     guard state.withLock({ $0.canPick(background.executor.parallelism) }) else { return false }
     examineChanged()
+    measureSpace()
     guard let first = reserve(mostUrgent) else { return false }
     if first.compaction.dropsInputs { return drop(first) }
     return first.compaction.isTrivialMove ? moveTables(from: first) : begin(first, whenDone: nil)
@@ -197,13 +200,15 @@ final class CompactionScheduler: Sendable {
 
   private func pick(_ id: FamilyID) -> Compaction? {
     guard let family = background.registry.find(id), !family.isDropped else { return nil }
+    if state.withLock({ $0.space.isStopped(id) }) { return nil }
     let input = input(family)
     if let found = dropping(input) ?? pick(family, input) { return found }
+    waitForSpace(family, input)
     waitForSnapshots(input)
     return nil
   }
 
-  private func pick(_ family: FamilyState, _ input: LeveledCompactionPicker.Input) -> Compaction? {
+  func pick(_ family: FamilyState, _ input: LeveledCompactionPicker.Input) -> Compaction? {
     seeds.withLock { all in
       var known = all.removeValue(forKey: family.id) ?? LevelSeeds()
       defer { if !known.isEmpty, !family.isDropped { all[family.id] = known } }
@@ -217,12 +222,12 @@ final class CompactionScheduler: Sendable {
   /// its tables, which the version no longer has, are not chosen again.
   func input(_ family: FamilyState) -> LeveledCompactionPicker.Input {
     let oldest = oldestSequence
-    let (inProgress, isSettling, suspects) = state.withLock {
-      ($0.inProgress, $0.settling.contains(family.id), $0.suspects.of(family.id))
+    let (inProgress, isSettling, suspects, space) = state.withLock {
+      ($0.inProgress, $0.settling.contains(family.id), $0.suspects.of(family.id), $0.available(to: family.id))
     }
     return LeveledCompactionPicker.Input(
       family: family.id, version: family.version, inProgress: inProgress, oldestSnapshot: oldest,
-      isSettling: isSettling, suspects: suspects)
+      isSettling: isSettling, suspects: suspects, space: space)
   }
 
   /// The lowest sequence that any reader sees, now or later.
@@ -242,7 +247,9 @@ final class CompactionScheduler: Sendable {
       guard !background.isClosing, let compaction = choose() else { return nil }
       let ticket = state.withLock { state in
         state.runningCount += 1
-        return state.inProgress.begin(compaction)
+        let ticket = state.inProgress.begin(compaction)
+        state.space.begin(compaction, ticket)
+        return ticket
       }
       return Reservation(compaction: compaction, ticket: ticket)
     }
@@ -312,6 +319,7 @@ final class CompactionScheduler: Sendable {
     // The replaced tables are released first, because a caller that waits for the end may check the files.
     background.epochs.poll()
     let suspect = suspect(family, result)
+    if case .failure(let error) = result, error.code == .noSpace { measureSpace() }
     let hadFailed = state.withLock { state in
       let hadFailed = state.hasFailed
       state.finish(family, ticket, result, suspect)
@@ -329,7 +337,7 @@ final class CompactionScheduler: Sendable {
       } else {
         background.metrics.events.emit(.backgroundError(error, in: .compaction, refusesWrites: false))
         background.makeRoom(after: error)
-        retryLater()
+        if error.code == .noSpace { pollSpaceLater() } else { retryLater() }
       }
     }
     background.updateController()
@@ -362,8 +370,11 @@ final class CompactionScheduler: Sendable {
 
   var isRunning: Bool { state.withLock { $0.runningCount > 0 } }
 
-  /// A Boolean value that indicates whether compactions are running or due, and the last one has not failed.
-  var isProceeding: Bool { state.withLock { !$0.isIdle && $0.error == nil } }
+  /// A Boolean value that indicates whether compactions are running or due, and the last one has not failed. Those that
+  /// wait for space don't count.
+  var isProceeding: Bool {
+    state.withLock { !$0.isIdle && $0.error == nil && ($0.runningCount > 0 || !$0.space.isWaiting) }
+  }
 
   /// The number of successful compactions.
   var successCount: UInt64 { state.withLock { $0.successCount } }
@@ -401,23 +412,31 @@ extension CompactionScheduler.State {
     _ suspect: SuspectTable?
   ) {
     inProgress.finish(ticket)
-    progress[ticket] = nil
+    let written = progress.removeValue(forKey: ticket) ?? 0
+    let size = space.end(ticket)
     switch result {
     case .success:
       error = nil
-      hasFailed = false
+      if !space.isWaiting { hasFailed = false }
+      space.didSucceed(family)
       successCount += 1
       retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
       failed.remove(family)
       if !isClosing { changed.insert(family) }
     case .failure(let failure) where failure.code != .canceled:
-      error = failure
+      if failure.code != .noSpace { error = failure }
       if let suspect {
         suspects.note(suspect)
         if !isClosing { changed.insert(family) }
         return
       }
       hasFailed = true
+      // What needs no space is still done.
+      if failure.code == .noSpace {
+        space.noteFailure(of: family, size, written: written, failure)
+        if !isClosing { changed.insert(family) }
+        return
+      }
       changed.remove(family)
       examined.remove(family)
       due[family] = nil

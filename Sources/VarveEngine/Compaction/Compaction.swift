@@ -64,6 +64,17 @@ struct Compaction: Sendable {
 
   var inputTables: [TableMetadata] { inputs.flatMap(\.tables) }
 
+  /// The estimated bytes that the outputs take while the inputs still exist.
+  ///
+  /// Zero if nothing is written. Otherwise the size of the inputs, less what their tombstones remove, and a sixteenth,
+  /// because the same entries may compress differently in other tables.
+  var spaceNeed: UInt64 {
+    if isTrivialMove || dropsInputs { return 0 }
+    let size = inputSize
+    let hidden = inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.compensatedSize - $1.fileSize } }
+    return size - min(size, hidden) + size / 16
+  }
+
   init(
     family: FamilyID, reason: Reason, inputs: [Input], outputLevel: Int, range: UserKeyRange, version: Version,
     targetFileSize: UInt64, isTrivialMove: Bool = false, score: Double = 1

@@ -71,7 +71,7 @@ struct LevelSeeds: Sendable {
   /// ratios.
   ///
   /// Each attempt considers the first untried table of every chunk. Attempts fail only for tables that conflict with a
-  /// running compaction or a damaged table, so they are few.
+  /// running compaction or a damaged table, so they are few; or, on a full disk, because there is no space.
   mutating func first<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
     let orders = orders(level, of: version)
     let starts = version.run(level).tables.locations.map(\.start)

@@ -71,9 +71,24 @@ extension LeveledCompactionPicker {
         case .impossible: break
         }
       }
+      if let compaction = pickBase(oldestOf: seed, input, targets, score: score) { return compaction }
+    }
+    return nil
+  }
+
+  /// Picks a compaction of a stack of tables, oldest first, into the base level: of all of them, or, if there is little
+  /// space, of as many of the oldest as fit.
+  private func pickBase(
+    oldestOf stack: [Int], _ input: Input, _ targets: LevelTargets, score: Double
+  ) -> Compaction? {
+    var count = stack.count
+    while count > 0 {
+      let seed = Array(stack[..<count])
       if let compaction = pickBase(containing: seed, input, targets, reason: .levelZero, score: score) {
         return compaction
       }
+      if !input.isShortOfSpace { return nil }
+      count /= 2
     }
     return nil
   }
@@ -128,13 +143,14 @@ extension LeveledCompactionPicker {
 
   /// Picks a compaction of the level 0 tables with the indices `seed` into the base level.
   ///
-  /// It includes all tables that must accompany them and all that can. Returns `nil` if one of the tables is busy.
+  /// It includes all tables that must accompany them and all that can. Returns `nil` if one of the tables is busy, or if
+  /// there is no space for the outputs.
   func pickBase(
     containing seed: [Int], _ input: Input, _ targets: LevelTargets, reason: Compaction.Reason, score: Double = 1
   ) -> Compaction? {
     let levelZero = input.version.levelZero
     let ranges = levelZero.intervals.ranges
-    guard var members = closure(of: seed, input) else { return nil }
+    guard let members = closure(of: seed, input) else { return nil }
     if hasTooManyRuns(members, input) {
       switch pickFewerRuns(of: deepestStack(of: members, input), input, score: score) {
       case .compaction(let compaction): return compaction
@@ -158,15 +174,18 @@ extension LeveledCompactionPicker {
       }
       if isFree { all.insert(index) }
     }
-    if !hasTooManyRuns(all, input) { members = all }
     guard !input.inProgress.hasOutputs(of: input.family, level: targets.baseLevel, overlapping: range) else {
       return nil
     }
-    let inputs = [
-      Compaction.Input(level: 0, tables: members.sorted().map { levelZero.tables[$0] }),
-      Compaction.Input(level: targets.baseLevel, tables: base.tables.array(in: overlap)),
-    ]
-    return finish(inputs, to: targets.baseLevel, range, input, reason: reason, score: score)
+    func compaction(of members: Set<Int>) -> Compaction? {
+      let inputs = [
+        Compaction.Input(level: 0, tables: members.sorted().map { levelZero.tables[$0] }),
+        Compaction.Input(level: targets.baseLevel, tables: base.tables.array(in: overlap)),
+      ]
+      return input.fitting(finish(inputs, to: targets.baseLevel, range, input, reason: reason, score: score))
+    }
+    if !hasTooManyRuns(all, input), let all = compaction(of: all) { return all }
+    return compaction(of: members)
   }
 
   // MARK: - Too many runs for one merge
@@ -189,8 +208,19 @@ extension LeveledCompactionPicker {
     case compaction(Compaction)
     /// A running compaction has one of the tables or writes to their range.
     case blocked
-    /// The tables that must be included make too many runs again, so all are merged at once.
+    /// The tables that must be included make too many runs again, so all are merged at once; or their merge needs more
+    /// space than there is.
     case impossible
+  }
+
+  /// Returns a merge of tables within level 0, or `nil` if there is no space for the outputs.
+  private func intraLevelZero(
+    _ tables: [TableMetadata], _ range: UserKeyRange, _ input: Input, score: Double
+  ) -> Compaction? {
+    input.fitting(
+      Compaction(
+        family: input.family, reason: .intraLevelZero, inputs: [Compaction.Input(level: 0, tables: tables)],
+        outputLevel: 0, range: range, version: input.version, targetFileSize: options.targetFileSize, score: score))
   }
 
   /// Merges as many adjacent tables (in age) of `stack`, newest first, as one merge may have into one run of level 0.
@@ -205,10 +235,7 @@ extension LeveledCompactionPicker {
       let tables = chosen.sorted().map { levelZero.tables[$0] }
       if isFewEnough(tables), let range = UserKeyRange(around: tables) {
         guard !input.inProgress.hasOutputs(of: input.family, level: 0, overlapping: range) else { return .blocked }
-        return .compaction(
-          Compaction(
-            family: input.family, reason: .intraLevelZero, inputs: [Compaction.Input(level: 0, tables: tables)],
-            outputLevel: 0, range: range, version: input.version, targetFileSize: options.targetFileSize, score: score))
+        if let compaction = intraLevelZero(tables, range, input, score: score) { return .compaction(compaction) }
       }
       count /= 2
     }
@@ -273,9 +300,7 @@ extension LeveledCompactionPicker {
       guard isFewEnough(tables), let range = UserKeyRange(around: tables),
         !input.inProgress.hasOutputs(of: input.family, level: 0, overlapping: range)
       else { continue }
-      return Compaction(
-        family: input.family, reason: .intraLevelZero, inputs: [Compaction.Input(level: 0, tables: tables)],
-        outputLevel: 0, range: range, version: input.version, targetFileSize: options.targetFileSize, score: score)
+      if let compaction = intraLevelZero(tables, range, input, score: score) { return compaction }
     }
     return nil
   }

@@ -50,7 +50,7 @@ extension LeveledCompactionPicker {
     for upperBound in (first + 1)...max(end, first + 1) {
       let (inputs, range) = column(level, run.tables.array(in: first..<upperBound), input.version)
       let size = inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.fileSize } }
-      if best != nil, size > options.expansionSizeMaximum { break }
+      if best != nil, size > min(options.expansionSizeMaximum, input.space) { break }
       if best != nil, inputs.contains(where: { $0.tables.contains(where: input.isSuspect) }) { break }
       best = (inputs, range)
     }
@@ -112,10 +112,11 @@ extension LeveledCompactionPicker {
       guard !input.isBusy(table),
         !input.inProgress.hasOutputs(of: input.family, level: level, overlapping: range)
       else { return nil }
-      return Compaction(
-        family: input.family, reason: .tombstones, inputs: [Compaction.Input(level: level, tables: [table])],
-        outputLevel: level, range: range, version: input.version,
-        targetFileSize: targetFileSize(input, level: level), score: 0.5)
+      return input.fitting(
+        Compaction(
+          family: input.family, reason: .tombstones, inputs: [Compaction.Input(level: level, tables: [table])],
+          outputLevel: level, range: range, version: input.version,
+          targetFileSize: targetFileSize(input, level: level), score: 0.5))
     }
   }
 }

@@ -20,6 +20,10 @@
 /// it, and stays if it overlaps the damaged table. Tables that can't go down (`StuckTables`) count neither for scores
 /// nor for debt.
 ///
+/// # Little space
+/// Outputs exist beside the inputs for a while. A compaction whose outputs don't fit into `Input.space` is not picked,
+/// but a smaller one in its place: level 0 from the oldest tables up, another table of a level, no neighbors.
+///
 /// # Level 0 waits
 /// While writes continue, level 0 is compacted when it is deep; when they have paused (`isSettling`), from half of the
 /// base level's size on; a smaller one is merged into fewer tables of level 0. So a burst is merged once, at its end,
@@ -48,10 +52,13 @@ struct LeveledCompactionPicker: Sendable {
     let suspects: [SuspectTable]
     /// The tables that can't go down because of `suspects`.
     let stuck: StuckTables
+    /// The bytes that the outputs of a compaction may take. A requested compaction may take more.
+    var space: UInt64
 
     init(
       family: FamilyID, version: Version, inProgress: CompactionsInProgress = CompactionsInProgress(),
-      oldestSnapshot: SequenceNumber = .maximum, isSettling: Bool = false, suspects: [SuspectTable] = []
+      oldestSnapshot: SequenceNumber = .maximum, isSettling: Bool = false, suspects: [SuspectTable] = [],
+      space: UInt64 = .max
     ) {
       self.family = family
       self.version = version
@@ -60,6 +67,15 @@ struct LeveledCompactionPicker: Sendable {
       self.isSettling = isSettling
       self.suspects = suspects
       stuck = StuckTables(version, suspects)
+      self.space = space
+    }
+
+    /// A Boolean value that indicates whether there may be a compaction whose outputs don't fit.
+    var isShortOfSpace: Bool { space < version.totalSize + version.totalSize / 16 }
+
+    /// Returns a compaction if its outputs fit.
+    func fitting(_ compaction: Compaction) -> Compaction? {
+      compaction.reason == .manual || compaction.spaceNeed <= space ? compaction : nil
     }
 
     /// Returns whether a table cannot be an input now, because a compaction has it or because it is damaged.
@@ -181,7 +197,7 @@ struct LeveledCompactionPicker: Sendable {
 
   /// Expands a seed by the tables it overlaps on the next level, and by tables of its own level that add no overlap.
   ///
-  /// Returns `nil` if one of them is busy.
+  /// Returns `nil` if one of them is busy, or if there is no space for the outputs.
   func expand(
     _ level: Int, _ seed: Int, _ input: Input, reason: Compaction.Reason, score: Double
   ) -> Compaction? {
@@ -193,10 +209,11 @@ struct LeveledCompactionPicker: Sendable {
     guard !next.tables[lower].contains(where: input.isBusy) else { return nil }
     for table in next.tables[lower] { range.extend(by: table) }
     var size = run.size(of: upper) + next.size(of: lower)
+    let sizeMaximum = min(options.expansionSizeMaximum, input.space)
     // The range grows to the right, then to the left: a neighbor is included if it overlaps no other table below.
     func canAdd(_ index: Int) -> Bool {
       let table = run.tables[index]
-      guard !input.isBusy(table), size + table.fileSize <= options.expansionSizeMaximum else { return false }
+      guard !input.isBusy(table), size + table.fileSize <= sizeMaximum else { return false }
       let overlap = next.overlap(table)
       if overlap.isEmpty { return range.contains(table) }
       return overlap.lowerBound >= lower.lowerBound && overlap.upperBound <= lower.upperBound
@@ -215,7 +232,7 @@ struct LeveledCompactionPicker: Sendable {
       Compaction.Input(level: level, tables: run.tables.array(in: upper)),
       Compaction.Input(level: level + 1, tables: next.tables.array(in: lower)),
     ]
-    return finish(inputs, to: level + 1, range, input, reason: reason, score: score)
+    return input.fitting(finish(inputs, to: level + 1, range, input, reason: reason, score: score))
   }
 
   /// Creates a compaction, and determines whether it is a trivial move.

@@ -186,11 +186,17 @@ extension MemoryPlan {
       poolBytes: 2 * logSegmentSize, usesMapping: usesMapping)
   }
 
-  func pickerOptions(threadCount: Int) -> CompactionPickerOptions {
+  /// The smallest share of a device that tables are cut to.
+  private static let tableShareMinimum: UInt64 = 64 << 10
+
+  /// Returns the options of the picker. On a small device, of `diskSize` bytes, tables are at most a 64th of it: a
+  /// compaction needs space for its outputs beside its inputs.
+  func pickerOptions(threadCount: Int, diskSize: UInt64? = nil) -> CompactionPickerOptions {
     var picker = CompactionPickerOptions()
     picker.memtableSize = UInt64(memtableSize)
-    picker.targetFileSize = tableSize
-    picker.targetFileSizeMaximum = tableSizeMaximum
+    let share = diskSize.map { max($0 / 64, Self.tableShareMinimum) } ?? .max
+    picker.targetFileSize = min(tableSize, share)
+    picker.targetFileSizeMaximum = min(tableSizeMaximum, share)
     picker.runCountMaximum = runCountMaximum(threadCount: threadCount)
     return picker
   }

@@ -12,6 +12,7 @@ final class ObsoleteFiles: Sendable {
   private let events: EventQueue
   private let state = Mutex(State())
   private let whenKept = Callback()
+  private let whenRemoved = Callback()
 
   private struct State {
     var tables: [(number: FileNumber, path: String)] = []
@@ -44,6 +45,9 @@ final class ObsoleteFiles: Sendable {
 
   /// Sets a callback that runs after each table that became obsolete.
   func onKept(_ body: @escaping @Sendable () -> Void) { whenKept.set(body) }
+
+  /// Sets a callback that runs after files were removed.
+  func onRemoved(_ body: @escaping @Sendable () -> Void) { whenRemoved.set(body) }
 
   /// Stops removing files. The next open removes the rest.
   func stop() { state.withLock { $0.isStopped = true } }
@@ -98,6 +102,7 @@ final class ObsoleteFiles: Sendable {
       state.tables += failed
       state.removingCount -= 1
     }
+    if failed.count < tables.count { whenRemoved() }
     executor.wakeWaiters()
   }
 }

@@ -25,6 +25,8 @@ final class Tree: TableReaders {
   let databaseID: UInt64
   let incarnation: UInt64
   let formatVersion: UInt32
+  /// The size of the device in bytes when the engine was opened, or `nil` if it is unknown.
+  let diskSize: UInt64?
   /// The memory of the metadata of tables, which is known without opening them. Under `manifest`'s lock.
   private let metadataCharge: MemoryCharge
 
@@ -38,6 +40,7 @@ final class Tree: TableReaders {
     formatVersion = manifest.state.formatVersion
     self.directory = directory
     self.environment = environment
+    diskSize = environment.fileSystem.totalSpace(directory)
     self.registry = registry
     self.epochs = epochs
     self.budget = budget

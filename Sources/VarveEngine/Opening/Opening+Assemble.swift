@@ -42,7 +42,8 @@ extension Opening {
         manifest.state, files: files, registry: registry, memory: memory,
         maker: ReplayFlush.Maker(
           tree: tree, options: options, plan: plan, executor: executor, metrics: metrics,
-          picker: LeveledCompactionPicker(options: plan.pickerOptions(threadCount: executor.parallelism))))
+          picker: LeveledCompactionPicker(
+            options: plan.pickerOptions(threadCount: executor.parallelism, diskSize: tree.diskSize))))
     let log = try beginLog(
       manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log),
       metrics: metrics, tree: tree,

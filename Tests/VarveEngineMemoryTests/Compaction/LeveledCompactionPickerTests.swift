@@ -79,6 +79,37 @@ struct LeveledCompactionPickerTests {
 
   static func pick(_ text: String) throws -> String { render(pick(try parse(text))) }
 
+  @Test func `with little space, level 0 is merged from the oldest tables up`() throws {
+    let text = "0: 13[a,f] 12[a,f] 11[a,f] 10[a,f]\n6: 1[a,f] 2[g,m] 3[n,t] 4[u,z]"
+    func pick(_ space: UInt64) throws -> String {
+      var input = try Self.parse(text)
+      input.space = space
+      return Self.render(Self.pick(input))
+    }
+    #expect(try pick(600) == "levelZero 0: 13 12 11 10, 6: 1 -> 6 bottommost")
+    #expect(try pick(400) == "levelZero 0: 11 10, 6: 1 -> 6 bottommost")
+    #expect(try pick(250) == "levelZero 0: 10, 6: 1 -> 6 bottommost")
+    #expect(try pick(200) == "nothing")
+  }
+
+  @Test func `with little space, a table that overlaps less is taken, and none with its neighbors`() throws {
+    let text = "5: 10[a,c]s500 11[d,f]s500 12[g,h]s500 13[m,z]s900\n6: 1[a,f]s900 2[g,h]s800 3[m,z]s1000"
+    func pick(_ space: UInt64) throws -> String {
+      var input = try Self.parse(text)
+      input.space = space
+      return Self.render(Self.pick(input))
+    }
+    #expect(try pick(.max) == "levelSize 5: 13, 6: 3 -> 6 bottommost")
+    #expect(try pick(1_400) == "levelSize 5: 12, 6: 2 -> 6 bottommost")
+    #expect(try pick(1_300) == "nothing")
+  }
+
+  @Test func `a table moves down when there is no space at all`() throws {
+    var input = try Self.parse("0: 10[a,f]\n6: 1[g,m]")
+    input.space = 0
+    #expect(Self.render(Self.pick(input)) == "move 0: 10 -> 6 unread bottommost")
+  }
+
   @Test func `a shallow level 0 over a base level with data is not compacted`() throws {
     #expect(try Self.pick("0: 9[a,z] 8[a,z] 7[a,z]\n6: 1[a,m] 2[n,z]") == "nothing")
   }

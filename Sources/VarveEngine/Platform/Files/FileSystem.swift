@@ -48,6 +48,8 @@ public protocol FileSystem: Sendable {
   func sync(_ files: [any File]) throws(EngineError)
   /// Returns the number of bytes that can still be allocated on the device of `path`.
   func freeSpace(_ path: String) throws(EngineError) -> UInt64
+  /// Returns the size of the device of `path`, in bytes, or nil if it is unknown or has no meaning, as by default.
+  func totalSpace(_ path: String) -> UInt64?
   /// Returns whether files below `path` are overwritten in place, so that a store to a mapping of a file whose blocks
   /// are allocated and written can neither fail for lack of space nor move the blocks. If it returns false, the log
   /// is written by `write`.
@@ -73,6 +75,8 @@ extension FileSystem {
   public func sync(_ files: [any File]) throws(EngineError) {
     for file in files { try file.sync() }
   }
+  /// Returns nil, so that the size of the device bounds nothing.
+  public func totalSpace(_ path: String) -> UInt64? { nil }
   /// Returns the file system itself, which suits file systems without a working directory whose directories keep
   /// their paths.
   public func anchored(at path: String) throws(EngineError) -> any FileSystem { self }

@@ -124,6 +124,11 @@ public final class MemoryFileSystem: FileSystem {
   /// Returns the number of bytes by which files may still grow.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { budget.free }
 
+  /// Returns the capacity, or nil if there is none.
+  public func totalSpace(_ path: String) -> UInt64? {
+    budget.capacity == UInt64(Int64.max) ? nil : budget.capacity
+  }
+
   /// Returns true, because the files are in memory.
   public func supportsMapping(_ path: String) -> Bool { true }
 

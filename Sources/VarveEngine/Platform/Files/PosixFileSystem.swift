@@ -144,13 +144,18 @@ public struct PosixFileSystem: FileSystem {
   }
 
   /// Returns the number of bytes that can still be allocated on the device of `path`.
-  public func freeSpace(_ path: String) throws(EngineError) -> UInt64 {
+  public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try space(path).free }
+
+  /// Returns the size of the device of `path`, in bytes, or nil if it can't be determined.
+  public func totalSpace(_ path: String) -> UInt64? { try? space(path).total }
+
+  private func space(_ path: String) throws(EngineError) -> (free: UInt64, total: UInt64) {
     let descriptor = try open(path, O_RDONLY)
     defer { _ = close(descriptor) }
-    var bytes: UInt64 = 0
-    let result = unsafe cvarve_free_space(descriptor, &bytes)
+    var (free, total) = (UInt64(0), UInt64(0))
+    let result = unsafe cvarve_space(descriptor, &free, &total)
     guard result == 0 else { throw SystemError.error(-result, call: "fstatvfs", path: path) }
-    return bytes
+    return (free, total)
   }
 }
 
