@@ -15,7 +15,7 @@ extension TaskStorageTransaction {
     var parents: [(id: TaskID, rule: ParentFailure)] = []
     var earlier: TaskID?
     if let unique = options.unique {
-      let key = unique.key.map { Array($0.utf8) } ?? Uniqueness.key(of: payload)
+      let key = unique.key.map { Array($0.utf8) } ?? Self.key(of: payload)
       let resolution = try resolveConflict(kind, key, version, payload, unique)
       if let result = resolution.result { return result }
       earlier = resolution.after
@@ -101,6 +101,17 @@ extension TaskStorageTransaction {
   }
 
   // MARK: - Unique keys
+
+  /// Returns the unique key of a payload without one: its bytes, or for a long payload two hashes of the bytes and
+  /// their number.
+  private static func key(of payload: [UInt8]) -> [UInt8] {
+    if payload.count <= TaskLimits.uniqueKeySize { return [Uniqueness.wholeKey] + payload }
+    var key = [Uniqueness.hashedKey]
+    key.append(number: StableHash.of(payload))
+    key.append(number: StableHash.of(payload.reversed()))
+    key.append(number: UInt64(payload.count))
+    return key
+  }
 
   /// Looks up the task that has a unique key, and applies the rule for conflicts.
   ///
@@ -192,6 +203,7 @@ extension TaskStorageTransaction {
     let numbers = try TaskCounts.groupStates.map { Int(try counts.counter(TaskCounts.key(group: id, $0))) }
     return TaskGroupInfo(id: id, total: numbers[0], done: numbers[1], dead: numbers[2], cancelled: numbers[3])
   }
+
 }
 
 extension TaskRecord {

@@ -100,20 +100,10 @@ public struct Uniqueness: Hashable, Codable, Sendable {
     return nil
   }
 
-  /// The first bytes of the keys of payloads without one. No key that a program gives begins with them.
-  private static let wholeKey: UInt8 = 0
-  private static let hashedKey: UInt8 = 1
-
-  /// Returns the key of a payload without one: its bytes, or for a long payload two hashes of the bytes and their
-  /// number.
-  static func key(of payload: [UInt8]) -> [UInt8] {
-    if payload.count <= TaskLimits.uniqueKeySize { return [wholeKey] + payload }
-    var key = [hashedKey]
-    key.append(number: StableHash.of(payload))
-    key.append(number: StableHash.of(payload.reversed()))
-    key.append(number: UInt64(payload.count))
-    return key
-  }
+  /// The first bytes of the keys of payloads without one: of the payload itself, and of its hashes. No key that a
+  /// program gives begins with them.
+  static let wholeKey: UInt8 = 0
+  static let hashedKey: UInt8 = 1
 }
 
 /// The result of a call that enqueues a task.
