@@ -22,7 +22,7 @@
 ///
 /// # Little space
 /// Outputs exist beside the inputs for a while. A compaction whose outputs don't fit into `Input.space` is not picked,
-/// but a smaller one in its place: level 0 from the oldest tables up, another table of a level, no neighbors.
+/// but a smaller one instead: level 0 from the oldest tables up, another table of a level, no neighbors.
 ///
 /// # Level 0 waits
 /// While writes continue, level 0 is compacted when it is deep; when they have paused (`isSettling`), from half of the

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Tests of compactions on a disk that has less space than they need: smaller ones are chosen in their place, or they
+/// Tests of compactions on a disk that has less space than they need: smaller ones are chosen instead, or they
 /// wait; none is repeated that can't end.
 struct CompactionSpaceTests {
   private static let keyCount = 4_000
