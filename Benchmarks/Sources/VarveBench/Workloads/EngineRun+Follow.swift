@@ -49,13 +49,11 @@ extension EngineRun {
     let follower = try Engine.follow(at: path, options: load.options)
     var times = ReadTimes(row: begun, "catchup", rate)
     for _ in 0..<(settings.reads ?? 5) {
-      let before = try follower.catchUp()
-      let putCount = try writer.progress().putCount
-      try writer.wait { $0.putCount >= putCount + UInt64(load.lag) }
+      // The lag begins at what the follower has, because reports arrive later than the commits that they name.
+      let goal = try follower.catchUp().value + UInt64(load.lag)
+      try writer.wait { $0.sequence >= goal }
       let after = try times.measure(writer) { try follower.catchUp() }
-      guard after.value - before.value >= UInt64(load.lag) else {
-        throw EngineFailure("the follower advanced by only \(after.value - before.value) commits")
-      }
+      guard after.value >= goal else { throw EngineFailure("the follower has commit \(after.value), and not \(goal)") }
     }
     try follower.close()
     try report(times)

@@ -9,6 +9,8 @@ final class FollowedWriter: Sendable {
   /// What the writer reports after each few puts. It is sent as its bytes.
   struct Progress: BitwiseCopyable {
     var putCount: UInt64 = 0
+    /// The sequence of the last commit.
+    var sequence: UInt64 = 0
     /// The bytes of the segments of the log that are needed.
     var logBytes: UInt64 = 0
   }
@@ -108,14 +110,15 @@ struct FollowedLoad {
     while true {
       let value = values.next()
       let key = keys.key(random.next(below: UInt64(keyCount)))
-      try engine.put(key.bytes, value.bytes)
+      var sequence = try engine.put(key.bytes, value.bytes)
       count += 1
       if count % 1_000 == 0 {
         let key = keys.key(UInt64(count))
-        try engine.put(key.bytes, value.bytes, in: cold)
+        sequence = try engine.put(key.bytes, value.bytes, in: cold)
       }
       if count % reportInterval == 0 {
-        let progress = FollowedWriter.Progress(putCount: UInt64(count), logBytes: engine.statistics.log.bytes)
+        let progress = FollowedWriter.Progress(
+          putCount: UInt64(count), sequence: sequence.value, logBytes: engine.statistics.log.bytes)
         let size = withUnsafeBytes(of: progress) { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
         guard size > 0 else { return }
       }
