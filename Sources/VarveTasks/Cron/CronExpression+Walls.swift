@@ -1,7 +1,7 @@
 /// The wall times that an expression matches, in seconds as if they were UTC. They are calculated from the fields, and
 /// not found by trying each minute.
 extension CronExpression {
-  /// Returns the first matching wall time of a range, or `nil` if there is none.
+  /// Returns the first matching wall time of a range, or `nil` if no time of the range matches.
   ///
   /// Complexity: O(days of the range), like the other methods.
   func first(in walls: Range<Int64>) -> Int64? {
@@ -14,7 +14,7 @@ extension CronExpression {
     return nil
   }
 
-  /// Returns the last matching wall time of a range, or `nil` if there is none.
+  /// Returns the last matching wall time of a range, or `nil` if no time of the range matches.
   func last(in walls: Range<Int64>) -> Int64? {
     for day in walls.flooredDays.reversed() where fits(CivilDate(days: day)) {
       let begin = Int64(day) * 86_400

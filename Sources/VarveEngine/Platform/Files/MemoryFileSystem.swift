@@ -124,7 +124,7 @@ public final class MemoryFileSystem: FileSystem {
   /// Returns the number of bytes by which files may still grow.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { budget.free }
 
-  /// Returns the capacity, or nil if there is none.
+  /// Returns the capacity, or `nil` if files may grow without a limit.
   public func totalSpace(_ path: String) -> UInt64? {
     budget.capacity == UInt64(Int64.max) ? nil : budget.capacity
   }
