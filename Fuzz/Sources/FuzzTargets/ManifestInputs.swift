@@ -88,6 +88,8 @@ enum ManifestInputs {
     // Each table has its own range of sequence numbers, so that tables of level 0 have an order.
     let sequence = SequenceNumber(number * 100)
     let last = SequenceNumber(number * 100 + 50)
+    var hidden = HiddenEntries()
+    for _ in 0..<random.below(3) { hidden.add(UInt64(random.below(90)), freeAt: SequenceNumber(number * 100 + 10)) }
     return [UInt8](smallest.utf8).withByteView { smallest in
       [UInt8](largest.utf8).withByteView { largest in
         TableMetadata(
@@ -96,7 +98,7 @@ enum ManifestInputs {
           largestKey: largest,
           largestTrailer: random.oneIn(4) ? TableMetadata.excludedTrailer : Trailer(sequence, .delete),
           smallestSequence: sequence, largestSequence: last, entryCount: 51,
-          tombstoneCount: UInt64(random.below(5)), rawSize: 4_000)
+          tombstoneCount: UInt64(random.below(5)), rawSize: 4_000, hidden: hidden)
       }
     }
   }

@@ -135,7 +135,7 @@ final class BackgroundWork: TableMaker {
     tree.budget.onRoom { [weak self] in self?.growCacheLater() }
     pipeline.log.prepareNext()
     scheduleFlush()
-    compactions.didChange(registry.all.map(\.id))
+    compactions.didOpen()
   }
 
   /// The current division of the memory budget.

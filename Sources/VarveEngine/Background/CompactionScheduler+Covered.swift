@@ -55,9 +55,9 @@ extension CompactionScheduler {
   }
 }
 
-/// Tombstones that only a snapshot or a cursor retains are checked again when the reader is released.
+/// What only a snapshot or a cursor retains is checked again when the reader is released.
 extension CompactionScheduler {
-  /// Notes that a family has tombstones that can't be dropped before a reader ends, if it has any.
+  /// Notes that a family has entries that can't be dropped before a reader ends, if it has any.
   ///
   /// A reader of the newest commit does not count: it ends soon, and there is always one.
   func waitForSnapshots(_ input: LeveledCompactionPicker.Input) {
@@ -76,24 +76,23 @@ extension CompactionScheduler {
 }
 
 extension LeveledCompactionPicker {
-  /// Returns the lowest sequence that every reader must see before more tombstones can be dropped than now.
+  /// Returns the lowest sequence that every reader must see before more can be dropped than now.
   ///
-  /// They are those of bottom tables that are mostly tombstones, and range tombstones. Returns `nil` if there are none.
+  /// It is that of range tombstones, or one at which a table is worth a rewrite in a pause of the writes. Returns `nil`
+  /// if there is none.
   func sequenceAwaited(_ input: Input) -> SequenceNumber? {
     var awaited: SequenceNumber?
-    func note(_ table: TableMetadata) {
-      guard table.largestSequence > input.oldestSnapshot, !input.inProgress.isBusy(table) else { return }
-      awaited = min(awaited ?? .maximum, table.largestSequence)
-    }
-    func isAwaited(_ chunk: TableChunk) -> Bool { chunk.largestSequence > input.oldestSnapshot }
-    guard let deepest = input.version.deepestLevel else { return nil }
-    if deepest > 0 {
-      input.version.run(deepest).forEachTable(ofChunks: { $0.hasMostlyTombstones && isAwaited($0) }) {
-        if $0.isMostlyTombstones { note($0) }
-      }
+    func note(_ sequence: SequenceNumber) {
+      if sequence > input.oldestSnapshot { awaited = min(awaited ?? .maximum, sequence) }
     }
     input.version.forEachRun { run, _ in
-      for chunk in run.tombstoneChunks where isAwaited(chunk) { chunk.tombstoneTables.forEach(note) }
+      for chunk in run.tombstoneChunks where chunk.largestSequence > input.oldestSnapshot {
+        for table in chunk.tombstoneTables where !input.inProgress.isBusy(table) { note(table.largestSequence) }
+      }
+    }
+    forEachRewritable(input, in: .all, share: options.idleRewriteShare) { table, _, freeAt in
+      if !input.inProgress.isBusy(table) { note(freeAt) }
+      return nil
     }
     return awaited
   }

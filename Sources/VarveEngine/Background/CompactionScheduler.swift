@@ -130,6 +130,9 @@ final class CompactionScheduler: Sendable {
     if shouldSetTimer { setIdleTimer() }
   }
 
+  /// Begins with the families that the database had when it was opened. They are settled like after a flush.
+  func didOpen() { didFlush(background.registry.all.map(\.id)) }
+
   private func setIdleTimer() {
     let count = state.withLock { $0.flushCount }
     background.executor.submit("compaction.idle", after: Self.idleNanoseconds) { [self] in

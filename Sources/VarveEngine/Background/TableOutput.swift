@@ -89,7 +89,7 @@ extension TableMetadata {
       largestKey: keys.view.dropFirst(smallest.count), largestTrailer: summary.largestTrailer,
       smallestSequence: summary.smallestSequence, largestSequence: summary.largestSequence,
       entryCount: summary.entryCount, tombstoneCount: summary.tombstoneCount,
-      rangeTombstoneCount: summary.rangeTombstoneCount, rawSize: summary.rawSize)
+      rangeTombstoneCount: summary.rangeTombstoneCount, rawSize: summary.rawSize, hidden: summary.hidden)
   }
 }
 

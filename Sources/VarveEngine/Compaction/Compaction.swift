@@ -21,8 +21,10 @@ struct Compaction: Sendable {
     case levelSize
     /// A table moves to a level where nothing overlaps it.
     case move
-    /// A table is mostly tombstones.
+    /// A table has many tombstones.
     case tombstones
+    /// A table has many entries that only released readers needed.
+    case released
     /// Tables lie completely under range tombstones, so they are dropped without being read.
     case covered
     /// A caller requested the range.

@@ -24,7 +24,8 @@
 ///    put of the same interval, are both dropped. Proof: every reader that sees the put sees the single delete (rule
 ///    1), and below the put there is nothing, or only what an earlier single delete already hides. Not in the unsettled
 ///    interval. If the next older entry is a delete or single delete of the same interval, the newer one is dropped:
-///    the older one hides the same entries. If no older entry is left and no table below may contain the key, it is
+///    the older one hides the same entries. Operands of the same interval between it and the put are dropped, as by a
+///    delete. If no older entry is left and no table below may contain the key, it is
 ///    dropped as in rule 2. Otherwise it stays, and so does its put in an older interval, which a snapshot sees.
 /// 5. **Zero sequence.** With `zeroesSequences`, a put in the oldest interval gets sequence 0. Requires that no table
 ///    below contains any key of the job. Proof: every reader, now and later, is at s0 or above and sees the entry
@@ -52,7 +53,7 @@
 /// Used by one job.
 struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private var source: MergingIterator<Child>
-  private let snapshots: SnapshotIntervals
+  let snapshots: SnapshotIntervals
   private var deeper: DeeperKeys
   private let zeroesSequences: Bool
   private let hasUpper: Bool
@@ -69,11 +70,13 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   /// The number of entries dropped, by any rule.
   private(set) var droppedCount: UInt64 = 0
 
-  private let tombstones: RangeTombstoneList
+  let tombstones: RangeTombstoneList
   private let hasTombstones: Bool
   /// The index of the first fragment that ends after `key`.
-  private var fragment = 0
-  private var isInFragment = false
+  private(set) var fragment = 0
+  private(set) var isInFragment = false
+  /// The trailer of the entry that `move(into:)` wrote last.
+  var previous = Trailer(word: 0)
   private let function: MergeFunction?
   private var operands = OperandStack()
   /// The index in `operands` of the current one, newest first.
@@ -332,22 +335,20 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
       return true
     }
     try drop()
-    guard isAtOlderEntry else {
-      if !deeper.mayHold(key.view) { return false }
-      standOnDeferredTombstone(entry)
-      return true
-    }
-    let older = source.trailer
-    if snapshots.interval(of: older.sequence) == interval {
-      if older.kind == .put {
+    while isAtOlderEntry, snapshots.interval(of: source.trailer.sequence) == interval {
+      switch source.trailer.kind {
+      case .put:
         try drop()
         assert(
           !isAtSecondPut(interval),
           "a single delete of key \(key.view.printable) hides two puts: use delete where a key is put again")
         return false
+      case .delete, .singleDelete: return false
+      case .merge: try drop()
+      case .rangeDelete, nil: throw Self.unreadable(source.trailer)
       }
-      if older.kind == .delete || older.kind == .singleDelete { return false }
     }
+    if !isAtOlderEntry, !deeper.mayHold(key.view) { return false }
     standOnDeferredTombstone(entry)
     return true
   }

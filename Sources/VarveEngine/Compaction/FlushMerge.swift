@@ -8,6 +8,9 @@ extension CompactionIterator where Child == MergeSource {
   mutating func move(into builder: TableBuilder) throws(EngineError) {
     if isAtWholeBlock, try copyBlock(into: builder) { return }
     try builder.add(userKey, trailer, value)
+    let isNewKey = builder.addedNewKey
+    if !isNewKey || isInFragment { countHidden(isNewKey: isNewKey, in: builder) }
+    previous = trailer
     try next()
   }
 

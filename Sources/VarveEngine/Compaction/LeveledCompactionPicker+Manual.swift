@@ -8,7 +8,8 @@ extension LeveledCompactionPicker {
     case done
   }
 
-  /// Returns the next step of moving a range to the bottom level, which drops every tombstone that no snapshot needs.
+  /// Returns the next step of moving a range to the bottom level, which drops every tombstone, and every version of a
+  /// key, that no snapshot needs.
   ///
   /// Call it with the current Version, run the result, and call it again until it is `done`.
   ///
@@ -32,7 +33,7 @@ extension LeveledCompactionPicker {
       guard let first else { continue }
       return pickToBottom(level, first, overlap.upperBound, input)
     }
-    return pickBottomTombstones(input, in: range).map { .compaction($0) } ?? .done
+    return pickRewrite(input, in: range, share: 0, newest: newest)
   }
 
   private func pickManualBase(_ members: [Int], _ input: Input) -> ManualPick {
@@ -87,8 +88,7 @@ extension LeveledCompactionPicker {
 
   // MARK: - Tombstones
 
-  /// Picks a table above the bottom that is mostly tombstones, with the tables it overlaps below; or one at the bottom,
-  /// alone.
+  /// Picks a table above the bottom that is mostly tombstones, with the tables it overlaps below.
   func pickTombstones(_ input: Input, _ seeds: inout LevelSeeds) -> Compaction? {
     for level in 1..<LevelTargets.bottomLevel {
       let run = input.version.run(level)
@@ -97,27 +97,7 @@ extension LeveledCompactionPicker {
       }
       if let found { return found }
     }
-    return pickBottomTombstones(input, in: .all)
-  }
-
-  /// Picks a table that is mostly tombstones, has no table below it, and is completely visible to every snapshot.
-  ///
-  /// The table is rewritten on its level, and loses all of its tombstones.
-  func pickBottomTombstones(_ input: Input, in range: UserKeyRange) -> Compaction? {
-    guard let level = input.version.deepestLevel, level > 0 else { return nil }
-    let run = input.version.run(level)
-    return run.first(in: run.overlap(range), ofChunks: \.hasMostlyTombstones) { _, table -> Compaction? in
-      guard table.isMostlyTombstones, table.largestSequence <= input.oldestSnapshot else { return nil }
-      let range = UserKeyRange(table)
-      guard !input.isBusy(table),
-        !input.inProgress.hasOutputs(of: input.family, level: level, overlapping: range)
-      else { return nil }
-      return input.fitting(
-        Compaction(
-          family: input.family, reason: .tombstones, inputs: [Compaction.Input(level: level, tables: [table])],
-          outputLevel: level, range: range, version: input.version,
-          targetFileSize: targetFileSize(input, level: level), score: 0.5))
-    }
+    return nil
   }
 }
 

@@ -12,8 +12,8 @@
 ///  3. If level 0 is deep and the base level is busy: an intra-level-0 compaction.
 ///  4. If writes have paused: at least four tables of level 0 of similar size, with each other.
 ///  5. Tables of level 0 that a damaged one keeps there, with each other.
-///  6. Tables that are mostly tombstones, towards the bottom; at the bottom, if no snapshot needs the tombstones, they
-///     are rewritten on their level.
+///  6. Tables that are mostly tombstones, towards the bottom.
+///  7. A table with much that no reader needs any more is rewritten on its level (`pickRewrite`).
 ///
 /// # Damaged tables
 /// A table in which a compaction found damage is not an input of any other one. Level 0 is compacted into a level above
@@ -115,7 +115,10 @@ struct LeveledCompactionPicker: Sendable {
     }
     if input.isSettling, let compaction = pickIntraLevelZero(input, .paused, score: 1) { return compaction }
     if input.stuck.holdsLevelZero, let compaction = pickIntraLevelZero(input, .stuck, score: 1) { return compaction }
-    return pickTombstones(input, &seeds)
+    if let compaction = pickTombstones(input, &seeds) { return compaction }
+    let rewrite = pickRewrite(input, in: .all, share: rewriteShare(input))
+    if case .compaction(let compaction) = rewrite { return compaction }
+    return nil
   }
 
   // MARK: - Scores

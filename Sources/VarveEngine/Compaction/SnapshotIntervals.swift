@@ -35,6 +35,13 @@ struct SnapshotIntervals: Sendable {
     return search(sequence.value)
   }
 
+  /// Returns the lowest sequence of a reader at which everything up to `sequence` is visible to all readers, if no
+  /// reader is older.
+  func end(ofIntervalOf sequence: SequenceNumber) -> SequenceNumber {
+    let interval = interval(of: sequence)
+    return interval == unsettled ? sequence : SequenceNumber(sequences[interval])
+  }
+
   /// The index of the first snapshot that sees `value`.
   @inline(never)
   private func search(_ value: UInt64) -> Int {

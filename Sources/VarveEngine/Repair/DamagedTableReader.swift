@@ -127,5 +127,7 @@ enum TableAgreement {
     try require(
       properties.smallestSequence == table.smallestSequence && properties.largestSequence == table.largestSequence,
       "sequences")
+    // A build that does not know the field leaves it out of the MANIFEST.
+    try require(table.hidden.isEmpty || properties.hidden == table.hidden, "hidden entries")
   }
 }

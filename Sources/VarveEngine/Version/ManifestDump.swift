@@ -45,6 +45,9 @@ enum ManifestDump {
     text += ", \(table.fileSize) bytes, \(table.entryCount) entries"
     if table.tombstoneCount > 0 { text += ", \(table.tombstoneCount) tombstones" }
     if table.rangeTombstoneCount > 0 { text += ", \(table.rangeTombstoneCount) range tombstones" }
+    for group in table.hidden.groups {
+      text += ", \(group.count) hidden entries of \(group.size) bytes, free at \(group.sequence)"
+    }
     text += ", \(table.rawSize) raw bytes, id \(hex(table.tableID))"
     return text
   }

@@ -25,8 +25,10 @@ final class TableChunk: Sendable {
   let largestSequence: SequenceNumber
   /// The tables that have range tombstones, in order.
   let tombstoneTables: [TableMetadata]
-  /// Whether any table is mostly tombstones.
-  let hasMostlyTombstones: Bool
+  /// The largest `tombstoneShare` of a table.
+  let tombstoneShare: Double
+  /// The largest `hiddenShare` of a table.
+  let hiddenShare: Double
 
   private static let lastID = Atomic<UInt64>(0)
 
@@ -47,14 +49,16 @@ final class TableChunk: Sendable {
     var compensatedSize: UInt64 = 0
     var largestSequence = SequenceNumber.zero
     var tombstoneTables: [TableMetadata] = []
-    var hasMostlyTombstones = false
+    var tombstoneShare = 0.0
+    var hiddenShare = 0.0
     for table in tables {
       heads.append(table.largest.head(from: prefixSize))
       totalSize += table.fileSize
       compensatedSize += table.compensatedSize
       largestSequence = max(largestSequence, table.largestSequence)
       if table.rangeTombstoneCount > 0 { tombstoneTables.append(table) }
-      hasMostlyTombstones = hasMostlyTombstones || table.isMostlyTombstones
+      tombstoneShare = max(tombstoneShare, table.tombstoneShare)
+      hiddenShare = max(hiddenShare, table.hiddenShare)
     }
     id = Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue
     self.tables = tables
@@ -64,7 +68,8 @@ final class TableChunk: Sendable {
     self.compensatedSize = compensatedSize
     self.largestSequence = largestSequence
     self.tombstoneTables = tombstoneTables
-    self.hasMostlyTombstones = hasMostlyTombstones
+    self.tombstoneShare = tombstoneShare
+    self.hiddenShare = hiddenShare
     assert(isOrdered, "tables of a sorted run overlap or are out of order")
   }
 
@@ -77,6 +82,9 @@ final class TableChunk: Sendable {
       TableChunk(Array(tables[(tables.count * piece / count)..<(tables.count * (piece + 1) / count)]))
     }
   }
+
+  /// Whether any table is mostly tombstones.
+  var hasMostlyTombstones: Bool { tombstoneShare >= 0.5 }
 
   /// Whether any table has range tombstones.
   var hasRangeTombstones: Bool { !tombstoneTables.isEmpty }

@@ -37,6 +37,8 @@ final class TableMetadata: @unchecked Sendable {
   let rangeTombstoneCount: UInt64
   /// The number of bytes of keys and values before compression.
   let rawSize: UInt64
+  /// The entries that only readers of old states need. Empty in tables of builds that did not count them.
+  let hidden: HiddenEntries
   private let keys: UnsafeMutableRawPointer
   /// The open reader, if a read has used the table recently.
   let slot = TableReaderSlot()
@@ -48,7 +50,8 @@ final class TableMetadata: @unchecked Sendable {
     number: FileNumber, fileSize: UInt64, tableID: UInt64,
     smallestKey: ByteView, smallestTrailer: Trailer, largestKey: ByteView, largestTrailer: Trailer,
     smallestSequence: SequenceNumber, largestSequence: SequenceNumber,
-    entryCount: UInt64, tombstoneCount: UInt64 = 0, rangeTombstoneCount: UInt64 = 0, rawSize: UInt64
+    entryCount: UInt64, tombstoneCount: UInt64 = 0, rangeTombstoneCount: UInt64 = 0, rawSize: UInt64,
+    hidden: HiddenEntries = .none
   ) {
     self.number = number
     self.fileSize = fileSize
@@ -61,6 +64,7 @@ final class TableMetadata: @unchecked Sendable {
     self.tombstoneCount = tombstoneCount
     self.rangeTombstoneCount = rangeTombstoneCount
     self.rawSize = rawSize
+    self.hidden = hidden
     let total = smallestKey.count + largestKey.count
     let memory = UnsafeMutableRawPointer.allocate(byteCount: max(total, 1), alignment: 8)
     unsafe memory.copyMemory(from: smallestKey.base, byteCount: smallestKey.count)
@@ -72,13 +76,27 @@ final class TableMetadata: @unchecked Sendable {
     largestHead = largest.head()
   }
 
+  /// Creates a copy of `table` with these hidden entries.
+  convenience init(_ table: TableMetadata, hidden: HiddenEntries) {
+    self.init(
+      number: table.number, fileSize: table.fileSize, tableID: table.tableID,
+      smallestKey: table.smallest, smallestTrailer: table.smallestTrailer,
+      largestKey: table.largest, largestTrailer: table.largestTrailer,
+      smallestSequence: table.smallestSequence, largestSequence: table.largestSequence,
+      entryCount: table.entryCount, tombstoneCount: table.tombstoneCount,
+      rangeTombstoneCount: table.rangeTombstoneCount, rawSize: table.rawSize, hidden: hidden)
+  }
+
   deinit {
     slot.end()
     unsafe keys.deallocate()
   }
 
   /// The approximate memory of the object, with its keys and its elements in the arrays of a Version.
-  var memorySize: Int { 320 + smallest.count + largest.count }
+  var memorySize: Int {
+    let groups = hidden.isEmpty ? 0 : 32 + hidden.groups.count * MemoryLayout<HiddenEntries.Group>.stride
+    return 328 + smallest.count + largest.count + groups
+  }
 
   /// A copy of the first user key.
   var smallestKey: [UInt8] { smallest.bytes }
@@ -119,10 +137,19 @@ final class TableMetadata: @unchecked Sendable {
   }
 
   /// Whether at least half of the entries are tombstones: the other half may be entries that they hide.
-  var isMostlyTombstones: Bool {
+  var isMostlyTombstones: Bool { tombstoneShare >= 0.5 }
+
+  /// The number of tombstones for each entry, at most 1.
+  var tombstoneShare: Double {
     let count = tombstoneCount + rangeTombstoneCount
-    return count > 0 && count * 2 >= entryCount
+    return count == 0 ? 0 : min(Double(count) / Double(max(entryCount, 1)), 1)
   }
+
+  /// The share of the bytes of keys and values that hidden entries have, whether they are free or not.
+  var hiddenShare: Double { hidden.isEmpty ? 0 : Double(hidden.size) / Double(max(rawSize, 1)) }
+
+  /// The number of bytes of hidden entries that `share` of the table's bytes are, at least one.
+  func hiddenSize(ofShare share: Double) -> UInt64 { max(UInt64(Double(rawSize) * share), 1) }
 
   /// Returns whether `left` comes before `right` in the order of level 0: newest first. The order is deterministic
   /// even for tables of one flush.
@@ -148,6 +175,7 @@ extension TableMetadata: Equatable {
         && left.largest == right.largest && left.largestTrailer == right.largestTrailer
         && left.smallestSequence == right.smallestSequence && left.largestSequence == right.largestSequence
         && left.entryCount == right.entryCount && left.tombstoneCount == right.tombstoneCount
-        && left.rangeTombstoneCount == right.rangeTombstoneCount && left.rawSize == right.rawSize)
+        && left.rangeTombstoneCount == right.rangeTombstoneCount && left.rawSize == right.rawSize
+        && left.hidden == right.hidden)
   }
 }

@@ -27,6 +27,8 @@
 //     15  | log segment dropped: number; reserved
 //     16  | log segment pooled: number; reserved
 //     17  | incarnation: 8 bytes
+//     18  | hidden entries, skippable: family, number, groups (HiddenEntries) of a table that
+//         |   the same edit adds
 //
 // The engine does not write the reserved tags 15 and 16, and they change nothing. A reader only checks that their
 // segments are before the oldest live one.
@@ -35,7 +37,7 @@
 //
 // # Invariants
 // 1. The writer emits fields in one order, so an edit has only one encoding: identity and numbers, families created,
-//    options changed, tables deleted, tables added, flushed sequences, families dropped, the log. A reader accepts any
+//    options changed, tables deleted, tables added, hidden entries, flushed sequences, families dropped, the log. A reader accepts any
 //    order; `VersionEdit` states the order of application.
 // 2. A tag that the reader does not know is skipped if its field is marked skippable; otherwise it is
 //    `.unsupportedFormat`: the writer knew something without which the state is wrong.
@@ -60,6 +62,10 @@ private enum Tag: UInt64 {
   case logDropped = 15
   case logPooled = 16
   case incarnation = 17
+  case hiddenEntries = 18
+
+  /// Whether a reader that does not know the field may skip it.
+  var isSkippable: Bool { self == .hiddenEntries }
 }
 
 extension VersionEdit {
@@ -123,6 +129,12 @@ extension VersionEdit {
       added.table.encode(appendingTo: &field)
       Self.finish(.tableAdded, &writer, &field)
     }
+    for added in addedTables where !added.table.hidden.isEmpty {
+      field.append(varint: UInt64(added.family.value))
+      field.append(varint: added.table.number.value)
+      added.table.hidden.encode(appendingTo: &field)
+      Self.finish(.hiddenEntries, &writer, &field)
+    }
     for flushed in flushedSequences {
       field.append(varint: UInt64(flushed.family.value))
       field.append(varint: flushed.sequence.value)
@@ -148,7 +160,7 @@ extension VersionEdit {
   }
 
   private static func finish(_ tag: Tag, _ writer: inout ByteWriter, _ field: inout ByteWriter) {
-    writer.append(varint: tag.rawValue << 1)
+    writer.append(varint: tag.rawValue << 1 | (tag.isSkippable ? 1 : 0))
     writer.append(lengthPrefixed: field.view)
     field.removeAll()
   }
@@ -158,6 +170,7 @@ extension VersionEdit {
   /// Decodes an edit. `file` and `fileOffset` are the source of the bytes.
   init(decoding bytes: ByteView, file: String? = nil, fileOffset: UInt64 = 0) throws(EngineError) {
     self.init()
+    var hidden: [TableInFamily: HiddenEntries] = [:]
     var reader = ByteReader(bytes, file: file, fileOffset: fileOffset)
     while !reader.isAtEnd {
       let word = try reader.varint()
@@ -171,9 +184,32 @@ extension VersionEdit {
           file: file, offset: contentOffset)
       }
       var field = ByteReader(content, file: file, fileOffset: contentOffset)
-      try decode(tag, &field)
+      if tag == .hiddenEntries {
+        let table = TableInFamily(family: try field.familyID(), number: try field.fileNumber())
+        let entries = try HiddenEntries(&field)
+        guard hidden.updateValue(entries, forKey: table) == nil else {
+          throw field.corruption("the hidden entries of table \(table.number) are given twice")
+        }
+      } else {
+        try decode(tag, &field)
+      }
       guard field.isAtEnd else { throw field.corruption("a field with tag \(tag.rawValue) has bytes left over") }
     }
+    guard !hidden.isEmpty else { return }
+    for index in addedTables.indices {
+      let added = addedTables[index]
+      let table = TableInFamily(family: added.family, number: added.table.number)
+      guard let entries = hidden.removeValue(forKey: table) else { continue }
+      addedTables[index].table = TableMetadata(added.table, hidden: entries)
+    }
+    if let table = hidden.keys.first {
+      throw .corruption("an edit has hidden entries of table \(table.number), which it does not add", file: file)
+    }
+  }
+
+  private struct TableInFamily: Hashable {
+    let family: FamilyID
+    let number: FileNumber
   }
 
   private mutating func decode(_ tag: Tag, _ field: inout ByteReader) throws(EngineError) {
@@ -205,6 +241,7 @@ extension VersionEdit {
     case .logDropped: droppedLogs.append(try field.fileNumber())
     case .logPooled: pooledLogs.append(try field.fileNumber())
     case .incarnation: incarnation = try field.integer(UInt64.self)
+    case .hiddenEntries: break  // read by the caller
     }
   }
 }

@@ -32,7 +32,10 @@ struct VersionEditTests {
       let table = Make.table(
         random.next() >> 20, keys[0], keys[1], sequences: first...(first + UInt64(random.below(1_000))),
         size: random.next() >> 20, excluded: keys[0] != keys[1] && random.oneIn(3))
-      edit.addTable(table, family: FamilyID(UInt32(random.below(9))), level: random.below(7))
+      var hidden = HiddenEntries()
+      for _ in 0..<random.below(4) { hidden.add(random.next() >> 30, freeAt: SequenceNumber(random.next() >> 40)) }
+      edit.addTable(
+        TableMetadata(table, hidden: hidden), family: FamilyID(UInt32(random.below(9))), level: random.below(7))
     }
     for _ in 0..<random.below(3) { edit.setFlushed(SequenceNumber(random.next() >> 8), family: 2) }
     for _ in 0..<random.below(3) {

@@ -110,6 +110,12 @@ final class TableBuilder {
     properties.valuesSize &+= UInt64(truncatingIfNeeded: value.count)
     lastTrailer = trailer
     block.add(userKey, trailer, value)
+    addedNewKey = isNewKey
+  }
+
+  /// Counts the last entry added among the hidden ones, with `size` bytes that are free at `sequence`.
+  func countHidden(_ size: Int, freeAt sequence: SequenceNumber) {
+    properties.hidden.add(UInt64(size), freeAt: sequence)
   }
 
   /// Adds a fragment of range tombstones after all others, independently of the entries (see
@@ -139,6 +145,9 @@ final class TableBuilder {
     }
     return false
   }
+
+  /// Whether the key of the last entry that was added differs from that of the entry before it.
+  private(set) var addedNewKey = true
 
   /// Prepares for the first row of a block.
   private func begin(_ userKey: ByteView, _ value: ByteView, isNewKey: Bool) throws(EngineError) {
@@ -263,6 +272,7 @@ struct TableSummary: Sendable {
   var rangeTombstoneCount: UInt64 { properties.rangeTombstoneCount }
   /// The number of bytes of keys and values, uncompressed.
   var rawSize: UInt64 { properties.keysSize + properties.valuesSize }
+  var hidden: HiddenEntries { properties.hidden }
   /// The first user key, or empty if there are no entries.
   var smallestKey: [UInt8] { properties.smallestKey }
   var smallestTrailer: Trailer { properties.smallestTrailer }

@@ -37,6 +37,8 @@ struct TableProperties: Hashable, Sendable {
   var familyName: [UInt8]?
   /// The encoded options of the family when the table was written, or nil in tables of earlier builds.
   var familyOptions: [UInt8]?
+  /// The entries that only readers of old states need. Empty in tables of earlier builds, which did not count them.
+  var hidden = HiddenEntries.none
 
   /// The tags of the fields. On disk: never change a number.
   private enum Tag: UInt64, CaseIterable {
@@ -65,6 +67,7 @@ struct TableProperties: Hashable, Sendable {
     case family = 23
     case familyName = 24
     case familyOptions = 25
+    case hiddenEntries = 26
   }
 
   init() {}
@@ -107,6 +110,12 @@ struct TableProperties: Hashable, Sendable {
       case .family: if let family { TableProperties.append(tag, UInt64(family.value), to: &writer) }
       case .familyName: if let familyName { TableProperties.append(tag, familyName, to: &writer) }
       case .familyOptions: if let familyOptions { TableProperties.append(tag, familyOptions, to: &writer) }
+      case .hiddenEntries:
+        guard !hidden.isEmpty else { continue }
+        var field = ByteWriter(capacity: 64)
+        hidden.encode(appendingTo: &field)
+        writer.append(varint: tag.rawValue)
+        writer.append(lengthPrefixed: field.view)
       default: TableProperties.append(tag, number(tag), to: &writer)
       }
     }
@@ -135,7 +144,7 @@ struct TableProperties: Hashable, Sendable {
     case .dataBlockCount: dataBlockCount
     case .copiedBlockCount: copiedBlockCount
     case .indexPartitionCount: indexPartitionCount
-    case .smallestKey, .largestKey, .family, .familyName, .familyOptions: 0
+    case .smallestKey, .largestKey, .family, .familyName, .familyOptions, .hiddenEntries: 0
     case .smallestTrailer: smallestTrailer.word
     case .largestTrailer: largestTrailer.word
     case .smallestSequence: smallestSequence.value
@@ -163,7 +172,13 @@ struct TableProperties: Hashable, Sendable {
       guard let tag = Tag(rawValue: number) else { continue }
       if setBytes(tag, field) { continue }
       var fieldReader = ByteReader(field, file: path, fileOffset: offset)
-      let value = try fieldReader.varint()
+      let value: UInt64
+      if tag == .hiddenEntries {
+        hidden = try HiddenEntries(&fieldReader)
+        value = 0
+      } else {
+        value = try fieldReader.varint()
+      }
       guard fieldReader.isAtEnd else {
         throw reader.corruption("table property \(number) has \(fieldReader.remaining) bytes too many")
       }
@@ -208,7 +223,7 @@ struct TableProperties: Hashable, Sendable {
     case .dataBlockCount: dataBlockCount = value
     case .copiedBlockCount: copiedBlockCount = value
     case .indexPartitionCount: indexPartitionCount = value
-    case .smallestKey, .largestKey, .familyName, .familyOptions: break
+    case .smallestKey, .largestKey, .familyName, .familyOptions, .hiddenEntries: break
     case .family: family = FamilyID(UInt32(truncatingIfNeeded: value))
     case .smallestTrailer: smallestTrailer = Trailer(word: value)
     case .largestTrailer: largestTrailer = Trailer(word: value)

@@ -241,6 +241,7 @@ private struct TableVerification: ~Copyable {
     found.family = stored.family
     found.familyName = stored.familyName
     found.familyOptions = stored.familyOptions
+    found.hidden = stored.hidden
     guard found == stored else {
       throw table.fault("the properties contradict the entries", table.footer.properties.offset)
     }
