@@ -28,7 +28,14 @@ extension CompactionScheduler {
     let version = family.version
     guard version.hasRangeTombstones else { return covered.withLock { $0[id] = nil } }
     var known = covered.withLock { $0.removeValue(forKey: id) } ?? CoveredTables()
-    known.update(to: version, oldestSnapshot: oldest) { try? background.tree.reader($0).rangeTombstones() }
+    // One table may cover many, and long lists are not kept by their tables.
+    var lists: [FileNumber: RangeTombstoneList] = [:]
+    known.update(to: version, oldestSnapshot: oldest) { table in
+      if let list = lists[table.number] { return list }
+      let list = try? background.tree.reader(table).rangeTombstones()
+      lists[table.number] = list
+      return list
+    }
     covered.withLock { $0[id] = family.isDropped ? nil : known }
   }
 

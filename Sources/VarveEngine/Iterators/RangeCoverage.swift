@@ -131,7 +131,8 @@ struct RangeCoverage: ~Copyable {
   }
 }
 
-/// The tables of a sorted run that have range tombstones. Each list is read when a scan reaches its table.
+/// The tables of a sorted run that have range tombstones. Each list, or its part around a key, is read when a scan
+/// reaches it, and then kept until the scan reaches another part of that table.
 ///
 /// Complexity: creating it takes constant time, because the run knows these tables; a search takes the logarithm of
 /// their number. Tables without range tombstones are not searched.
@@ -141,7 +142,8 @@ struct RangeCoverage: ~Copyable {
 final class TombstoneRun {
   private let chunks: [TableChunk]
   private let opener: TableOpener
-  private var lists: [FileNumber: RangeTombstoneList] = [:]
+  /// The last part of each table that was read.
+  private var parts: [FileNumber: TombstonePart] = [:]
 
   init(_ run: SortedRun, _ opener: TableOpener) {
     chunks = run.tombstoneChunks
@@ -159,7 +161,10 @@ final class TombstoneRun {
     guard table.smallest.compare(key) <= 0 else {
       return TombstoneSegment(sequence: .zero, lower: self.table(before: chunk, index)?.largest, upper: table.smallest)
     }
-    var segment = try list(of: table).segment(around: key, at: sequence)
+    let part = try part(of: table, around: key)
+    var segment = part.list.segment(around: key, at: sequence)
+    if segment.lower == nil { segment.lower = part.lower }
+    if segment.upper == nil { segment.upper = part.upper }
     if segment.lower == nil { segment.lower = table.smallest }
     if segment.upper == nil { segment.upper = self.table(after: chunk, index)?.smallest }
     segment.coversAll = segment.sequence != .zero && table.largestSequence <= segment.sequence
@@ -195,10 +200,10 @@ final class TombstoneRun {
     return chunk + 1 < chunks.count ? chunks[chunk + 1].tombstoneTables[0] : nil
   }
 
-  private func list(of table: TableMetadata) throws(EngineError) -> RangeTombstoneList {
-    if let list = lists[table.number] { return list }
-    let list = try opener.readers.reader(table).rangeTombstones()
-    lists[table.number] = list
-    return list
+  private func part(of table: TableMetadata, around key: ByteView) throws(EngineError) -> TombstonePart {
+    if let part = parts[table.number], part.contains(key) { return part }
+    let part = try opener.readers.reader(table).tombstones(around: key)
+    parts[table.number] = part
+    return part
   }
 }

@@ -10,12 +10,22 @@
 ///       sequence count, at least 1
 ///       the newest sequence, then for each older one how far below it is (at least 1)
 ///
+/// If the content would exceed `contentSizeMaximum`, the fragments are in several such blocks, one after the other, which
+/// an index names (`RangeTombstoneIndex`): a read then needs one of them, through the cache, instead of all.
+///
 /// A table with such a block has a required feature, so that a version that doesn't support range tombstones refuses
 /// the table: it would otherwise show deleted entries.
 enum RangeTombstoneBlock {
-  static func append(_ list: RangeTombstoneList, to writer: inout ByteWriter) {
-    writer.append(varint: UInt64(list.count))
-    for index in 0..<list.count {
+  /// The size of a content from which the fragments are divided.
+  static let contentSizeMaximum = 16 << 10
+  /// The approximate size of a divided part's content: a read looks at half of its fragments, one by one.
+  static let partSize = 2 << 10
+
+  /// Appends all fragments of a list, or those at `indices`.
+  static func append(_ list: RangeTombstoneList, _ indices: Range<Int>? = nil, to writer: inout ByteWriter) {
+    let indices = indices ?? 0..<list.count
+    writer.append(varint: UInt64(indices.count))
+    for index in indices {
       writer.append(lengthPrefixed: list.start(index))
       writer.append(lengthPrefixed: list.end(index))
       let sequences = list.sequences(index)
@@ -47,6 +57,26 @@ enum RangeTombstoneBlock {
       throw reader.corruption("\(reader.remaining) bytes follow the last range tombstone; expected none")
     }
     return RangeTombstoneList(builder)
+  }
+
+  /// Returns the newest sequence of the fragment around `key` that is visible at `sequence`, or zero if there is none.
+  ///
+  /// The content may contain any bytes. Throws `.corruption` with its position. Complexity: linear in the fragments.
+  static func sequence(
+    covering key: ByteView, at sequence: SequenceNumber, in content: ByteView, path: String, offset: UInt64
+  ) throws(EngineError) -> SequenceNumber {
+    var reader = ByteReader(content, file: path, fileOffset: offset)
+    for _ in 0..<(try reader.count(limit: content.count)) {
+      let start = try reader.bytes(try reader.count(limit: Limits.keySizeMaximum))
+      let end = try reader.bytes(try reader.count(limit: Limits.keySizeMaximum))
+      if key < start { return .zero }
+      if key < end {
+        let newest = try sequences(&reader).first { $0 <= sequence.value }
+        return newest.map { SequenceNumber($0) } ?? .zero
+      }
+      for _ in 0..<(try reader.count(limit: reader.remaining)) { _ = try reader.varint() }
+    }
+    return .zero
   }
 
   private static func sequences(_ reader: inout ByteReader) throws(EngineError) -> [UInt64] {

@@ -230,11 +230,18 @@ final class TableBuilder {
     footer.indexLevelCount = levelCount
     properties.indexPartitionCount = UInt64(index.partitionCount)
     if !tombstones.isEmpty {
-      // The tombstones take some megabytes after a large batch of range deletes, for which the file has no buffer.
-      var content = ByteWriter(mapsLarge: true)
-      RangeTombstoneBlock.append(tombstones, to: &content)
-      footer.rangeTombstones = try file.append(content: content.view, options.compression)
       footer.requiredFeatures |= TableFormat.rangeTombstoneFeature
+      let index = try RangeTombstoneIndex.write(tombstones) { (part) throws(EngineError) in
+        try file.append(content: part, options.compression)
+      }
+      if let index {
+        footer.requiredFeatures |= TableFormat.tombstoneIndexFeature
+        footer.rangeTombstones = try file.append(content: index.view, options.compression)
+      } else {
+        var content = ByteWriter()
+        RangeTombstoneBlock.append(tombstones, to: &content)
+        footer.rangeTombstones = try file.append(content: content.view, options.compression)
+      }
     }
     var content = ByteWriter()
     properties.append(to: &content)

@@ -14,6 +14,9 @@ struct TableFooter: Hashable, Sendable {
   var indexLevelCount: UInt8 = 1
   var dataSize: UInt64 = 0
 
+  /// Whether `rangeTombstones` is their index.
+  var hasTombstoneIndex: Bool { requiredFeatures & TableFormat.tombstoneIndexFeature != 0 }
+
   func append(to writer: inout ByteWriter) {
     let start = writer.count
     writer.append(integer: tableID)
@@ -94,7 +97,9 @@ struct TableFooter: Hashable, Sendable {
     else {
       throw EngineError(.unsupportedFormat, "table footer has fields that this version does not know", file: path)
     }
-    guard (rangeTombstones != .none) == (requiredFeatures & TableFormat.rangeTombstoneFeature != 0) else {
+    guard (rangeTombstones != .none) == (requiredFeatures & TableFormat.rangeTombstoneFeature != 0),
+      !hasTombstoneIndex || rangeTombstones != .none
+    else {
       throw .corruption(
         "table footer is inconsistent: its features and its range tombstones contradict each other", file: path,
         offset: location)

@@ -6,7 +6,8 @@
 ///     filter pages     lines of the Bloom filter, 64 a page (`TableFilter`)
 ///     index partitions entries of data blocks (only with two levels)
 ///     root index       entries of data blocks (one level) or of index partitions (two)
-///     range tombstones a block of them (`RangeTombstoneBlock`), where there are any
+///     range tombstones a block of them (`RangeTombstoneBlock`), where there are any; where they are many, several such
+///                      blocks and then their index (`RangeTombstoneIndex`)
 ///     properties       facts about the whole table (`TableProperties`)
 ///     footer           128 bytes
 ///
@@ -28,14 +29,15 @@
 ///     8        8      size of the file
 ///     16       16     handle of the root index
 ///     32       16     handle of the properties
-///     48       16     handle of the range tombstones, zero: none
+///     48       16     handle of the range tombstones, or of their index, zero: none
 ///     64       8      offset of the first filter page
 ///     72       4      lines of the filter, 0: no filter
 ///     76       1      probes of a key
 ///     77       1      kind of filter (`BloomFilter.kind`)
 ///     78       2      zero
 ///     80       8      required features, a bit each; a reader refuses bits that it does not know.
-///                     Bit 0: the table has range tombstones
+///                     Bit 0: the table has range tombstones; bit 1: they are in several blocks, with an
+///                     index, and bit 0 is set, too
 ///     88       4      transform of the blocks (encryption, say); 0: none, others are refused
 ///     92       1      levels of the index, 1 or 2
 ///     93       3      zero
@@ -60,8 +62,10 @@ enum TableFormat {
 
   /// The required feature of a table that has range tombstones. On disk: never change.
   static let rangeTombstoneFeature: UInt64 = 1
+  /// The required feature of a table whose range tombstones are in several blocks with an index. On disk: never change.
+  static let tombstoneIndexFeature: UInt64 = 2
   /// The required features that this version supports.
-  static let knownFeatures = rangeTombstoneFeature
+  static let knownFeatures = rangeTombstoneFeature | tombstoneIndexFeature
 
   /// The largest size of a content. Larger ones are damage.
   static let contentSizeMaximum = Limits.valueSizeMaximum + (1 << 20) + 64 * 1024

@@ -64,6 +64,13 @@ private struct TableVerification: ~Copyable {
       }
     }
     try advance(to: footer.rootIndex.offset, UInt64(footer.rootIndex.fileSize), "the root index")
+    if footer.hasTombstoneIndex {
+      let index = try table.readTombstoneIndex()
+      for part in 0..<index.count {
+        let handle = index.handle(part)
+        try advance(to: handle.offset, UInt64(handle.fileSize), "a part of the range tombstones")
+      }
+    }
     if footer.rangeTombstones != .none {
       try advance(
         to: footer.rangeTombstones.offset, UInt64(footer.rangeTombstones.fileSize), "the range tombstones")

@@ -25,7 +25,8 @@ final class TableReader: Sendable {
   private let charge: MemoryCharge
   private let pinnedRoot = PinnedRoot()
   private let pinnedFilter = PinnedFilter()
-  private let tombstones = LoadedTombstones()
+  private let tombstones = LoadedObject<RangeTombstoneList>()
+  private let tombstoneIndex = LoadedObject<RangeTombstoneIndex>()
 
   /// The approximate memory of an open table apart from the blocks in the cache: this object, its file, and its
   /// entries in lists.
@@ -41,7 +42,7 @@ final class TableReader: Sendable {
     charge = MemoryCharge(TableReader.memorySize + Self.tombstoneSize(footer), to: account)
   }
 
-  /// Returns the approximate memory of the range tombstones: their keys, and a position for each.
+  /// Returns the approximate memory of the range tombstones, or of their index: keys, and a position for each.
   private static func tombstoneSize(_ footer: TableFooter) -> Int { 3 * Int(footer.rangeTombstones.contentSize) }
 
   /// The memory that the table keeps as long as it is open: itself, and its root index, which is charged to the cache
@@ -54,6 +55,7 @@ final class TableReader: Sendable {
     pinnedRoot.release()
     pinnedFilter.release(self)
     tombstones.release()
+    tombstoneIndex.release()
   }
 
   /// Opens a table of a known size. If the caller passes a table id, it must agree. `account` is charged for the
@@ -177,26 +179,90 @@ final class TableReader: Sendable {
   @inline(__always)
   func root() throws(EngineError) -> IndexBlock { try pinnedRoot.block(self) }
 
-  /// Returns the range tombstones, which the first caller reads.
+  /// Returns the range tombstones. The first caller reads them; if they have an index, each caller does.
   func rangeTombstones() throws(EngineError) -> RangeTombstoneList {
     if footer.rangeTombstones == .none { return .empty }
-    return unsafe try tombstones.list(readRangeTombstones).takeUnretainedValue()
+    if footer.hasTombstoneIndex { return try readRangeTombstones() }
+    return unsafe try tombstones.get(readRangeTombstones).takeUnretainedValue()
+  }
+
+  /// Returns the range tombstones of a range of keys around `key`.
+  func tombstones(around key: ByteView) throws(EngineError) -> TombstonePart {
+    guard footer.hasTombstoneIndex else { return TombstonePart(list: try rangeTombstones()) }
+    let index = unsafe try tombstoneIndex.get(readTombstoneIndex).takeUnretainedValue()
+    let part = index.firstPart(endingAfter: key)
+    guard part < index.count, index.start(part) <= key else {
+      return TombstonePart(
+        list: .empty, lower: part > 0 ? index.end(part - 1) : nil, upper: part < index.count ? index.start(part) : nil,
+        index: index)
+    }
+    let handle = index.handle(part)
+    let pin = try block(handle, .rangeTombstones)
+    let list = try RangeTombstoneBlock.read(
+      pin.view.slice(0, Int(handle.contentSize)), path: file.path, offset: handle.offset)
+    return TombstonePart(list: list, lower: index.start(part), upper: index.end(part), index: index)
   }
 
   /// Returns the newest range tombstone over a key that is visible at a sequence number, or zero if there is none.
   @inline(never)
   func tombstone(covering userKey: ByteView, at sequence: SequenceNumber) throws(EngineError) -> SequenceNumber {
     if footer.rangeTombstones == .none { return .zero }
-    return unsafe try tombstones.list(readRangeTombstones)._withUnsafeGuaranteedRef {
+    if footer.hasTombstoneIndex { return try indexedTombstone(covering: userKey, at: sequence) }
+    return unsafe try tombstones.get(readRangeTombstones)._withUnsafeGuaranteedRef {
       $0.sequence(covering: userKey, at: sequence)
     }
   }
 
+  private func indexedTombstone(
+    covering userKey: ByteView, at sequence: SequenceNumber
+  ) throws(EngineError) -> SequenceNumber {
+    let handle = unsafe try tombstoneIndex.get(readTombstoneIndex)._withUnsafeGuaranteedRef { index -> BlockHandle? in
+      let part = index.firstPart(endingAfter: userKey)
+      return part < index.count && index.start(part) <= userKey ? index.handle(part) : nil
+    }
+    guard let handle else { return .zero }
+    let pin = try block(handle, .rangeTombstones)
+    return try RangeTombstoneBlock.sequence(
+      covering: userKey, at: sequence, in: pin.view.slice(0, Int(handle.contentSize)), path: file.path,
+      offset: handle.offset)
+  }
+
+  /// Reads all range tombstones, without the cache.
   func readRangeTombstones() throws(EngineError) -> RangeTombstoneList {
-    let handle = footer.rangeTombstones
+    guard footer.hasTombstoneIndex else { return try readTombstones(footer.rangeTombstones) }
+    let index = try readTombstoneIndex()
+    var all = RangeTombstoneListBuilder()
+    for part in 0..<index.count { try append(part, of: index, to: &all) }
+    return RangeTombstoneList(all)
+  }
+
+  /// Reads a part of the range tombstones, without the cache, and appends it to those of the parts before it.
+  func append(
+    _ part: Int, of index: RangeTombstoneIndex, to all: inout RangeTombstoneListBuilder
+  ) throws(EngineError) {
+    let handle = index.handle(part)
+    let list = try readTombstones(handle)
+    guard !list.isEmpty, list.start(0) == index.start(part), list.end(list.count - 1) == index.end(part) else {
+      throw .corruption("range tombstones are not those that the index names", file: file.path, offset: handle.offset)
+    }
+    for index in 0..<list.count { all.append(list.start(index), list.end(index), list.sequences(index)) }
+  }
+
+  private func readTombstones(_ handle: BlockHandle) throws(EngineError) -> RangeTombstoneList {
     let memory = try read(handle, .rangeTombstones)
     return try RangeTombstoneBlock.read(
       memory.view.slice(0, Int(handle.contentSize)), path: file.path, offset: handle.offset)
+  }
+
+  func readTombstoneIndex() throws(EngineError) -> RangeTombstoneIndex {
+    let handle = footer.rangeTombstones
+    let memory = try read(handle, .rangeTombstones)
+    guard let start = footer.rootIndex.end else {
+      throw .corruption("the root index has no end", file: file.path, offset: footer.rootIndex.offset)
+    }
+    return try RangeTombstoneIndex(
+      memory.view.slice(0, Int(handle.contentSize)), section: start..<max(start, handle.offset), path: file.path,
+      offset: handle.offset)
   }
 
   /// Reads the properties, again at each call.
@@ -204,6 +270,21 @@ final class TableReader: Sendable {
     let memory = try read(footer.properties, .properties)
     let content = memory.view.slice(0, Int(footer.properties.contentSize))
     return try TableProperties(content, path: file.path, offset: footer.properties.offset)
+  }
+}
+
+/// The range tombstones of a table for a range of keys, from `lower` (included) to `upper` (excluded).
+///
+/// Without bounds, they are those of the whole table. Between two parts, there are none.
+struct TombstonePart {
+  let list: RangeTombstoneList
+  var lower: ByteView?
+  var upper: ByteView?
+  /// The owner of the bounds.
+  var index: RangeTombstoneIndex?
+
+  func contains(_ key: ByteView) -> Bool {
+    lower.map { $0 <= key } ?? true && upper.map { key < $0 } ?? true
   }
 }
 

@@ -126,13 +126,27 @@ final class TableSalvage {
     }
     try check(footer.properties, .properties, "the properties")
     guard footer.rangeTombstones != .none else { return }
-    do throws(EngineError) { rangeTombstones = try reader.readRangeTombstones() } catch {
-      let handle = footer.rangeTombstones
-      let error = try error.requireDamage()
-      add(
-        handle.offset, handle.end ?? handle.offset,
-        "the range tombstones: \(error.message); entries that they deleted may be visible again")
+    do throws(EngineError) {
+      if footer.hasTombstoneIndex { return try readParts(try reader.readTombstoneIndex(), reader) }
+      rangeTombstones = try reader.readRangeTombstones()
+    } catch { addTombstones(footer.rangeTombstones, try error.requireDamage()) }
+  }
+
+  /// Reads the parts of the range tombstones that can be read.
+  private func readParts(_ index: RangeTombstoneIndex, _ reader: TableReader) throws(EngineError) {
+    var all = RangeTombstoneListBuilder()
+    for part in 0..<index.count {
+      do throws(EngineError) { try reader.append(part, of: index, to: &all) } catch {
+        addTombstones(index.handle(part), try error.requireDamage())
+      }
     }
+    rangeTombstones = RangeTombstoneList(all)
+  }
+
+  private func addTombstones(_ handle: BlockHandle, _ error: EngineError) {
+    add(
+      handle.offset, handle.end ?? handle.offset,
+      "the range tombstones: \(error.message); entries that they deleted may be visible again")
   }
 
   // MARK: - By checksums
@@ -166,13 +180,18 @@ final class TableSalvage {
       holdsEntries: !isFooter)
   }
 
-  /// Takes the range tombstones of a table without a footer: a block that verifies, has no rows, and can be decoded
-  /// to its last byte as range tombstones.
+  /// Takes range tombstones of a table without a footer: a block that verifies, has no rows, and can be decoded to its
+  /// last byte as range tombstones after those of the blocks before it.
   private func takeTombstones(_ content: ByteView) {
-    guard reader == nil, rangeTombstones.isEmpty else { return }
-    do throws(EngineError) {
-      rangeTombstones = try RangeTombstoneBlock.read(content, path: file.path, offset: 0)
-    } catch {}
+    guard reader == nil else { return }
+    guard let found = try? RangeTombstoneBlock.read(content, path: file.path, offset: 0), !found.isEmpty else { return }
+    let count = rangeTombstones.count
+    guard count == 0 || rangeTombstones.end(count - 1) <= found.start(0) else { return }
+    var all = RangeTombstoneListBuilder()
+    for list in [rangeTombstones, found] {
+      for index in 0..<list.count { all.append(list.start(index), list.end(index), list.sequences(index)) }
+    }
+    rangeTombstones = RangeTombstoneList(all)
   }
 
   /// Returns the id in a damaged footer, or one that differs from it in one bit: the id with which the first block
