@@ -145,6 +145,8 @@ extension CompactionScheduler {
     let outputs = written.map { [$0] } ?? []
     let dropped = try background.tree.commit(compaction.edit(outputs: outputs))
     if !dropped.isEmpty { throw EngineError(.canceled, "the column family was dropped") }
+    // Entries that lost tombstones hid may be there again.
+    family.deadRanges.removeAll()
     background.metrics.counters.addCompaction(
       into: compaction.outputLevel, read: compaction.inputSize, written: outputs.reduce(0) { $0 + $1.fileSize })
     eventReport.didWrite(outputs, level: compaction.outputLevel)

@@ -130,8 +130,11 @@ final class CompactionScheduler: Sendable {
     if shouldSetTimer { setIdleTimer() }
   }
 
-  /// Begins with the families that the database had when it was opened. They are settled like after a flush.
-  func didOpen() { didFlush(background.registry.all.map(\.id)) }
+  /// Begins with the tables that the database had when it was opened. They are settled like after a flush.
+  func didOpen() {
+    let families = background.registry.all.filter { !$0.state.version.isEmpty }.map(\.id)
+    if !families.isEmpty { didFlush(families) }
+  }
 
   private func setIdleTimer() {
     let count = state.withLock { $0.flushCount }

@@ -149,6 +149,7 @@ final class MemTableManager: Sendable {
       // The memtable was frozen already. Replacing one with entries would freeze them without counting them.
       precondition(family.active(lead).entryCount == 0, "a memtable that has entries is replaced: report this as a bug")
       activeBytes.wrappingAdd(next.chargedBytes - family.active(lead).countedBytes, ordering: .relaxed)
+      next.deadRanges = family.deadRanges
       family.freeze(next: next, lead)
     }
     let more = family.active(lead).grow(for: need)
@@ -404,6 +405,7 @@ final class MemTableManager: Sendable {
       frozenBytes.add(frozen.table.settleCharge(), ordering: .relaxed)
     }
     activeBytes.wrappingAdd(memTables.active.countedBytes - family.active(lead).countedBytes, ordering: .relaxed)
+    if memTables.active !== empty { memTables.active.deadRanges = family.deadRanges }
     family.replace(version, frozen: memTables.frozen, active: memTables.active, lead)
   }
 

@@ -381,7 +381,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
       let sequence = zeroesSequences && interval == 0 ? .zero : entry.sequence
       return standOnMade(Trailer(sequence, .put))
     }
-    if operands.count > 1, function.combine(key.view, operands, into: &made) { return standOnMade(entry) }
+    if operands.count > 1, function.combine(key.view, &operands, into: &made) { return standOnMade(entry) }
     standOnOperand(0)
   }
 

@@ -40,6 +40,8 @@ final class CursorHolder: @unchecked Sendable {
   private let list: OpenCursors
   /// The object that is notified of dead runs, or nil.
   private let deadRuns: DeadRuns?
+  /// The longest run for `deadRuns`.
+  private var longestRun: DeadRunMeter.Run?
   /// The index of the cursor in the list, which sets it.
   var location = 0
 
@@ -83,16 +85,28 @@ final class CursorHolder: @unchecked Sendable {
     self.view = view
     viewNumber = Atomic(number)
     iterator = view.iterator(
-      tree, at: snapshot.sequence, bounds, own: own, deadRunMinimum: deadRuns?.runMinimum ?? .max)
+      tree, at: snapshot.sequence, bounds, own: own,
+      deadRunMinimum: min(deadRuns?.runMinimum ?? .max, DeadRanges.runMinimum))
     list.add(self)
   }
 
-  /// Closes the cursor. Only now does it notify the engine of dead runs: once, of the longest one.
+  /// Closes the cursor. Only now does it notify the engine of dead runs to cover: once, of the longest one.
   func close() {
     list.remove(self)
-    if let deadRuns, let run = iterator.longestDeadRun {
+    rememberDeadRun()
+    if let deadRuns, let run = longestRun {
       deadRuns.cover(DeadRun(family: family, snapshot: snapshot, lower: run.lower, upper: run.upper))
     }
+  }
+
+  /// Remembers the longest dead run that the moves since the last call passed, so that later seeks skip it.
+  ///
+  /// Called within a move or after the last one.
+  func rememberDeadRun() {
+    guard let view, let run = iterator.takeLongestDeadRun() else { return }
+    family.remember(run, at: snapshot.sequence, in: view, tree)
+    guard let deadRuns, run.passedCount >= deadRuns.runMinimum else { return }
+    if run.passedCount > longestRun?.passedCount ?? 0 { longestRun = run }
   }
 
   // MARK: - Moves
@@ -128,7 +142,11 @@ final class CursorHolder: @unchecked Sendable {
     viewNumber.store(number, ordering: .relaxed)
     guard let sought else { return }
     try sought.withByteView { (key) throws(EngineError) in
-      try iterator.seek(key)
+      do throws(EngineError) { try iterator.seek(key) } catch {
+        // The cursor stands at a key whose operands can't be folded, and continues from there.
+        guard let failed = iterator.failedKey, failed == key else { throw error }
+        return
+      }
       guard iterator.isValid, iterator.userKey == key else {
         throw .corruption("a cursor's key is not there any more, although its sequence is held")
       }

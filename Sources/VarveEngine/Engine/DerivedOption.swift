@@ -197,6 +197,12 @@ extension EngineCore {
       DerivedOption(
         .background, "intraLevelZeroCountMinimum", picker.intraLevelZeroCountMinimum,
         "a constant: fewer tables of level 0 are not worth a merge among themselves"),
+      DerivedOption(
+        .background, "rewriteShare", picker.rewriteShare,
+        "a constant: a table of which so much can be removed is rewritten while writes continue"),
+      DerivedOption(
+        .background, "idleRewriteShare", picker.idleRewriteShare,
+        "a constant: a table of which so much can be removed is rewritten in a pause of the writes"),
     ]
   }
 

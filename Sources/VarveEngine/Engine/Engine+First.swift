@@ -32,6 +32,9 @@ extension EngineCore {
     defer { withExtendedLifetime(view) {} }
     var iterator = view.iterator(tree, at: sequence, bounds)
     try iterator.seekToFirst()
+    if iterator.hasMetDeadKeys, let run = iterator.takeLongestDeadRun() {
+      state.remember(run, at: sequence, in: view, tree)
+    }
     guard iterator.isValid else { return false }
     body(iterator.userKey, iterator.value)
     return true

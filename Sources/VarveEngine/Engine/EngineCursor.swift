@@ -10,7 +10,9 @@
 /// ```
 ///
 /// A new cursor is not valid until a seek. `next` and `previous` require a valid cursor; moving past either end of the
-/// bounds makes it invalid. After an error it is invalid, and a later seek can succeed.
+/// bounds makes it invalid. After an error it is invalid, and a later seek can succeed. If the error is `.mergeFailed`,
+/// because the operands of one key can't be folded, `unreadableKey` is that key, and `next` and `previous` continue from
+/// there.
 ///
 /// It shows the state at its creation, or that of its snapshot, whatever is written later, and continues if its family
 /// is dropped. It keeps old versions of changed keys from being dropped, but not the files and memtables that it
@@ -28,9 +30,13 @@ public struct EngineCursor: ~Copyable {
   /// The holder, retained once when the cursor is made, and never for a move.
   private let owned: Unmanaged<CursorHolder>
   // The state of the current entry is stored here because the iterator may be taken away.
-  private var isPlaced = false
+  private var position = Position.none
   private var currentKey = ByteView()
   private var currentValue = ByteView()
+
+  private enum Position {
+    case none, key, unreadableKey
+  }
 
   init(_ holder: CursorHolder) { unsafe owned = Unmanaged.passRetained(holder) }
 
@@ -41,7 +47,11 @@ public struct EngineCursor: ~Copyable {
 
   /// A Boolean value that indicates whether the cursor is at a key.
   @inline(__always)
-  public var isValid: Bool { isPlaced }
+  public var isValid: Bool { position == .key }
+
+  /// The key whose merge operands the last move could not fold, or nil if that did not happen. The next step continues
+  /// from this key.
+  public var unreadableKey: [UInt8]? { position == .unreadableKey ? currentKey.bytes : nil }
 
   /// The key, valid until the cursor moves. Requires: valid.
   public var key: RawSpan {
@@ -81,7 +91,12 @@ public struct EngineCursor: ~Copyable {
 
   @inline(__always)
   private func requireValid() {
-    guard isPlaced else { fatalError("the cursor stands on no key; ask isValid first") }
+    guard position == .key else { fatalError("the cursor stands on no key; ask isValid first") }
+  }
+
+  @inline(__always)
+  private func requirePosition() {
+    guard position != .none else { fatalError("the cursor stands on no key; ask isValid first") }
   }
 
   // MARK: - Movement
@@ -120,17 +135,17 @@ public struct EngineCursor: ~Copyable {
     try unsafe seekForPrevious(key.span.bytes)
   }
 
-  /// Moves to the next key. Requires: valid.
+  /// Moves to the next key. Requires: valid, or at an unreadable key.
   @inline(__always)
   public mutating func next() throws(EngineError) {
-    requireValid()
+    requirePosition()
     try move(from: currentKey) { (iterator) throws(EngineError) in try iterator.next() }
   }
 
-  /// Moves to the previous key. Requires: valid.
+  /// Moves to the previous key. Requires: valid, or at an unreadable key.
   @inline(__always)
   public mutating func previous() throws(EngineError) {
-    requireValid()
+    requirePosition()
     try move(from: currentKey) { (iterator) throws(EngineError) in try iterator.previous() }
   }
 
@@ -147,17 +162,24 @@ public struct EngineCursor: ~Copyable {
   private mutating func move(
     from key: ByteView?, _ move: (inout VisibleIterator<MergeSource>) throws(EngineError) -> Void
   ) throws(EngineError) {
-    isPlaced = false
+    position = .none
     let owned = unsafe owned
     unsafe try owned.withGuaranteed { (holder) throws(EngineError) in
       if holder.hasOwn { try holder.requireBatch() }
       defer { holder.end() }
       if !holder.begin() { try holder.renew(at: key) }
-      try move(&holder.iterator)
+      if key == nil, holder.iterator.hasMetDeadKeys { holder.rememberDeadRun() }
+      do throws(EngineError) { try move(&holder.iterator) } catch {
+        if let key = holder.iterator.failedKey {
+          currentKey = key
+          position = .unreadableKey
+        }
+        throw error
+      }
       guard holder.iterator.isValid else { return }
       currentKey = holder.iterator.userKey
       currentValue = holder.iterator.value
-      isPlaced = true
+      position = .key
     }
   }
 }
@@ -172,14 +194,14 @@ extension EngineCursor {
   ///
   /// Stops the process if the cursor does not belong to that batch.
   mutating func refresh(_ writes: UncommittedWrites) {
-    isPlaced = false
+    position = .none
     let owned = unsafe owned
     unsafe owned.withGuaranteed { $0.refresh(writes) }
   }
 
   /// Changes the bounds of a cursor with its own writes. The cursor is not valid until its next seek.
   mutating func setBounds(from lower: RawSpan, to upper: RawSpan?) throws(EngineError) {
-    isPlaced = false
+    position = .none
     let owned = unsafe owned
     try lower.withByteView { (lower) throws(EngineError) in
       guard let upper else {

@@ -43,6 +43,8 @@ final class FamilyState: @unchecked Sendable {
   }
   /// The function that folds merge operands, or `nil` if the family has no operator, or an unknown one.
   let merge: MergeFunction?
+  /// The ranges in which readers found no live key.
+  let deadRanges: DeadRanges
   private let epochs: ReadEpochs
   /// The registry of the engine that the family belongs to.
   let registry: FamilyRegistry
@@ -103,15 +105,16 @@ final class FamilyState: @unchecked Sendable {
     self.epochs = epochs
     self.registry = registry
     charge = MemoryCharge(FamilyState.memorySize + 2 * name.utf8.count, to: account)
+    deadRanges = DeadRanges(account: account)
     activeTable = memTable
-    let view = ReadView(memTable: memTable, frozen: [], version: version, merge: merge)
+    let view = ReadView(memTable: memTable, frozen: [], version: version, deadRanges: deadRanges, merge: merge)
     viewBits = unsafe Atomic(UInt(bitPattern: Unmanaged.passUnretained(view).toOpaque()))
     parts = FutexLock(Parts(memTable: memTable, version: version, view: view))
   }
 
   /// The approximate memory of a family without entries: this object, its view, its entries in the registry and in the
   /// MANIFEST's state.
-  static let memorySize = 1_280
+  static let memorySize = 1_440
 
   var isDropped: Bool { dropped.load(ordering: .acquiring) }
   func markDropped() { dropped.store(true, ordering: .releasing) }
@@ -212,6 +215,7 @@ final class FamilyState: @unchecked Sendable {
             table: parts.memTable, firstSegment: segment, copyPosition: activeCopyPosition,
             hasUnlogged: activeHasUnlogged))
       }
+      if deadRanges.isWatching { next.watchWrites() }
       parts.memTable = next
       parts.activeSegment = nil
       return publish(&parts)
@@ -265,6 +269,7 @@ final class FamilyState: @unchecked Sendable {
       parts.frozen = frozen
       parts.memTable = next
       parts.activeSegment = segment
+      defer { deadRanges.removeAll() }  // what is new in the tables was in no memtable of this process
       return publish(&parts)
     }
     activeTable = next
@@ -272,11 +277,23 @@ final class FamilyState: @unchecked Sendable {
     epochs.retire(old)
   }
 
+  /// Makes the memtable pass on the writes from now on, and adds a range that is dead at a sequence.
+  ///
+  /// Returns its number for `DeadRanges.confirm`, or `nil` if a known range has all of it.
+  func beginDeadRange(_ run: DeadRunMeter.Run, at sequence: SequenceNumber) -> UInt64? {
+    parts.withLock { parts in
+      let number = deadRanges.add(from: run.lower, to: run.upper, run.passedCount, at: sequence)
+      if number != nil { parts.memTable.watchWrites() }
+      return number
+    }
+  }
+
   private func publish(_ parts: inout Parts) -> ReadView {
     let old = parts.view
     parts.view = ReadView(
-      memTable: parts.memTable, frozen: parts.frozen.reversed().map(\.table), version: parts.version, merge: merge,
-      floor: parts.floor)
+      memTable: parts.memTable, frozen: parts.frozen.reversed().map(\.table), version: parts.version,
+      deadRanges: deadRanges, merge: merge, floor: parts.floor)
+    if old.floor != parts.floor { deadRanges.removeAll() }  // ingested tables were in no memtable
     viewCount.add(1, ordering: .relaxed)
     let bits = unsafe UInt(bitPattern: Unmanaged.passUnretained(parts.view).toOpaque())
     viewBits.store(bits, ordering: .sequentiallyConsistent)  // partner: `viewIdentity`, and `ReadEpochs`

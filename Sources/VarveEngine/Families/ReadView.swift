@@ -4,6 +4,8 @@ final class ReadView: Sendable {
   /// Frozen memtables that are not in tables yet, newest first.
   let frozen: [MemTable]
   let version: Version
+  /// The ranges of the family in which readers found no live key, or `nil` in a view without a family.
+  let deadRanges: DeadRanges?
   /// The function that folds the family's merge operands.
   let merge: MergeFunction?
   /// A Boolean value that indicates whether tables or frozen memtables have range tombstones. The active memtable may
@@ -18,8 +20,10 @@ final class ReadView: Sendable {
   let floor: SequenceNumber
 
   init(
-    memTable: MemTable, frozen: [MemTable], version: Version, merge: MergeFunction? = nil, floor: SequenceNumber = .zero
+    memTable: MemTable, frozen: [MemTable], version: Version, deadRanges: DeadRanges? = nil,
+    merge: MergeFunction? = nil, floor: SequenceNumber = .zero
   ) {
+    self.deadRanges = deadRanges
     self.floor = floor
     self.memTable = memTable
     self.frozen = frozen
@@ -36,7 +40,7 @@ extension ReadView {
   /// Returns an iterator over the family's entries that a reader at a sequence sees.
   func iterator(
     _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, own: UncommittedWrites? = nil,
-    deadRunMinimum: Int = .max
+    deadRunMinimum: Int = DeadRanges.runMinimum
   ) -> VisibleIterator<MergeSource> {
     // The sources are not collected in arrays, because a cursor is often made for one seek.
     let sublevels = version.levelZero.sublevels
@@ -58,8 +62,7 @@ extension ReadView {
     }
     return VisibleIterator(
       source, at: sequence, bounds, coverage: coverage, merge: merge, own: own?.last ?? .zero,
-      undone: own?.undone ?? .none,
-      deadRunMinimum: deadRunMinimum)
+      undone: own?.undone ?? .none, deadRanges: deadRanges, deadRunMinimum: deadRunMinimum)
   }
 }
 

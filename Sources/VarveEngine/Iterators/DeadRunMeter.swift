@@ -35,22 +35,47 @@ final class DeadRunMeter {
   private var edge = ByteWriter(capacity: 0)
   /// Whether the backward scan has hopped from its current key.
   private var hasHopped = false
+  /// The keys of known dead ranges in the present run.
+  private var knownCount = 0
   private var longestCount = 0
+  private var longestKnownCount = 0
   private var lower = ByteWriter(capacity: 0)
   private var upper = ByteWriter(capacity: 0)
 
   /// Creates a meter that keeps runs of at least `minimum`.
   init(minimum: Int) { self.minimum = minimum }
 
-  /// The longest run: its first key (included) and its end (excluded).
-  var longest: (lower: [UInt8], upper: [UInt8])? {
-    longestCount > 0 ? (lower.view.bytes, upper.view.bytes) : nil
+  /// A range from `lower` (included) to `upper` (excluded) in which a scan found no live key.
+  struct Run: Sendable {
+    let lower: [UInt8]
+    let upper: [UInt8]
+    /// What the scan passed, as "What counts" says.
+    let count: Int
+    /// The keys of the known dead ranges that the scan passed.
+    let knownCount: Int
+
+    var passedCount: Int { count + knownCount }
+  }
+
+  /// Returns the longest run since the last call, if there is one.
+  func takeLongest() -> Run? {
+    guard longestCount > 0 else { return nil }
+    defer { longestCount = 0 }
+    return Run(
+      lower: lower.view.bytes, upper: upper.view.bytes, count: longestCount - longestKnownCount,
+      knownCount: longestKnownCount)
   }
 
   // MARK: - Forward
 
   /// Begins a run with a dead key.
-  func begin(_ key: ByteView) { Self.assign(&start, key) }
+  func begin(_ key: ByteView) {
+    Self.assign(&start, key)
+    knownCount = 0
+  }
+
+  /// Notes that the scan skips a known dead range of about `count` keys.
+  func passKnown(_ count: Int) { knownCount += count }
 
   /// Notes that a source skipped to `end`, and returns what the hop counts. `isAfterHop` says that the scan made
   /// another hop just before.
@@ -63,7 +88,8 @@ final class DeadRunMeter {
   /// Ends the run after the dead key `last`, unless `end` says otherwise.
   ///
   /// `next` is the first entry that the scan has not passed, or nil if there are no more.
-  func end(_ count: Int, last: ByteView, _ end: End, next: ByteView?) {
+  func end(_ passed: Int, last: ByteView, _ end: End, next: ByteView?) {
+    let count = passed + knownCount
     guard count >= minimum, count > longestCount else { return }
     switch end {
     case .blocks where next != nil: if let next { Self.assign(&upper, next) }
@@ -73,7 +99,7 @@ final class DeadRunMeter {
       upper.append(repeating: 0, count: 1)
     }
     Self.assign(&lower, start.view)
-    if lower.view < upper.view { longestCount = count }
+    note(count)
   }
 
   // MARK: - Backward
@@ -99,12 +125,14 @@ final class DeadRunMeter {
   private func assignStart(after key: ByteView) {
     Self.assign(&start, key)
     start.append(repeating: 0, count: 1)
+    knownCount = 0
   }
 
   /// Ends the run. `next` is the last key that the scan has not found dead if `isLive`, or otherwise the start of the
   /// scan's bounds; nil if there are no more keys.
-  func endBackward(_ count: Int, next: ByteView?, isLive: Bool) {
+  func endBackward(_ passed: Int, next: ByteView?, isLive: Bool) {
     hasHopped = false
+    let count = passed + knownCount
     guard count >= minimum, count > longestCount else { return }
     Self.assign(&lower, edge.view)
     if let next, lower.view <= next {
@@ -112,11 +140,43 @@ final class DeadRunMeter {
       if isLive { lower.append(repeating: 0, count: 1) }
     }
     Self.assign(&upper, start.view)
-    if lower.view < upper.view { longestCount = count }
+    note(count)
+  }
+
+  /// Notes the run from `lower` to `upper` as the longest one, or that there is none if it is empty.
+  private func note(_ count: Int) {
+    let isEmpty = upper.view <= lower.view
+    longestCount = isEmpty ? 0 : count
+    longestKnownCount = isEmpty ? 0 : knownCount
   }
 
   private static func assign(_ target: inout ByteWriter, _ bytes: ByteView) {
     target.removeAll()
     target.append(bytes)
+  }
+}
+
+/// Decides when a scan over dead keys looks for a known dead range, and counts what it steps over.
+struct DeadScan {
+  /// The number of dead keys between two looks.
+  private static let distance = 16
+
+  private var next = Self.distance
+  private var count = 0
+
+  /// Counts a dead key, and returns whether to look. `dead` is the length of the run so far.
+  @inline(__always)
+  mutating func shouldLook(_ dead: Int) -> Bool {
+    count &+= 1
+    if dead < Self.distance { next = Self.distance }
+    guard dead >= next else { return false }
+    next = dead &+ Self.distance
+    return true
+  }
+
+  /// Ends the scan.
+  @inline(__always)
+  func end(_ ranges: DeadRanges?) {
+    if count >= Self.distance { ranges?.notePassed(count) }
   }
 }

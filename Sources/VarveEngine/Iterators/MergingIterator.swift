@@ -190,6 +190,14 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     build(forward: true)
   }
 
+  /// Returns the key of a child's entry, the first one at or after the current one in the direction of the scan.
+  ///
+  /// Returns nil if the child is exhausted. Requires that the merge is valid.
+  func currentKey(of child: Int) -> ByteView? {
+    assert(isValid, "children have entries only while the iterator is valid")
+    return unsafe slots[child].isValid ? slots[child].key : nil
+  }
+
   /// The index of the child of the current entry. Requires that the merge is valid.
   @inline(__always)
   var winnerIndex: Int { winner }

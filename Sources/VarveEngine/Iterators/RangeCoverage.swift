@@ -84,6 +84,9 @@ struct RangeCoverage: ~Copyable {
     try sequence(covering: key, forChild: .max)
   }
 
+  /// Whether the tombstone over the last key is one of the reader's own writes.
+  var isOwn: Bool { segment.sequence >= .uncommitted }
+
   /// Returns the key at which a child may continue from a covered entry: all of its entries before that key are dead.
   ///
   /// Requires that the last call of `sequence(covering:forChild:)` was for that entry's key, and that the key is

@@ -35,47 +35,53 @@
 /// # Concurrency
 /// One iterator belongs to one thread at a time.
 struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
-  private var source: MergingIterator<Child>
+  var source: MergingIterator<Child>
   let sequence: SequenceNumber
   private var hasLower: Bool
   private var hasUpper: Bool
   private var lower: ByteWriter
   private var upper: ByteWriter
   /// The key that the last step processed, or the key shown (`.beforeKey`).
-  private var key = KeyBuffer()
+  var key = KeyBuffer()
   private var candidate = ByteWriter(capacity: 0)
-  private var coverage: RangeCoverage
+  /// The bound of the known dead range that is being passed.
+  var bound = ByteWriter(capacity: 0)
+  var coverage: RangeCoverage
   private var hasCoverage: Bool
   /// The number of children that iterate over memory, if any of them has range tombstones; otherwise 0.
   private var memoryChildCount: Int
   private let merge: MergeFunction?
   /// The newest uncommitted write of the reader, in a child of its own, or zero if there is none.
-  private var own: SequenceNumber
+  private(set) var own: SequenceNumber
   /// The reader's own writes that were undone.
   private var undone: UndoneNumbers
   private var operands = OperandStack()
   private var merged = MergeValue()
   private var location = Location.nowhere
-  private let deadRunMinimum: Int
-  private var deadRuns: DeadRunMeter?
+  /// The known ranges without live keys, or `nil` if dead runs are not measured either.
+  let deadRanges: DeadRanges?
+  let deadRunMinimum: Int
+  var deadRuns: DeadRunMeter?
 
-  private enum Location {
-    case nowhere, onEntry, beforeKey, onSoughtEntry, onMerged
+  private enum Location: UInt8 {
+    /// `onFailure` stands for a key, in `key`, whose operands could not be folded.
+    case nowhere, onFailure, onEntry, beforeKey, onSoughtEntry, onMerged
   }
 
   /// The number of versions of a key that are stepped over one by one (see "Costs").
   private static var versionStepsMaximum: Int { 8 }
   /// The mask that makes a scan look for dead blocks at every 32nd dead key of a run.
-  private static var deadBlockMask: Int { 31 }
+  static var deadBlockMask: Int { 31 }
   /// Values up to this size are copied while scanning backward; for larger ones a seek costs less.
   private static var candidateSizeMaximum: Int { 16_384 }
 
   /// Creates an iterator that is not positioned. `coverage` has the range tombstones of the children, by their index.
-  /// `deadRunMinimum` is the length from which a dead run is recorded.
+  /// With `deadRanges`, the iterator skips them, and records dead runs from `deadRunMinimum` on.
   init(
     _ source: consuming MergingIterator<Child>, at sequence: SequenceNumber, _ bounds: CursorBounds = .all,
     coverage: consuming RangeCoverage = RangeCoverage(at: .zero), merge: MergeFunction? = nil,
-    own: SequenceNumber = .zero, undone: UndoneNumbers = .none, deadRunMinimum: Int = .max
+    own: SequenceNumber = .zero, undone: UndoneNumbers = .none, deadRanges: DeadRanges? = nil,
+    deadRunMinimum: Int = DeadRanges.runMinimum
   ) {
     let count = source.memoryChildCount
     memoryChildCount = coverage.isEmpty(before: count) ? 0 : count
@@ -84,6 +90,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     self.merge = merge
     self.own = own
     self.undone = undone
+    self.deadRanges = deadRanges
     self.deadRunMinimum = deadRunMinimum
     hasCoverage = !coverage.isEmpty
     self.coverage = coverage
@@ -115,7 +122,10 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   // MARK: - The entry
 
   @inline(__always)
-  var isValid: Bool { location != .nowhere }
+  var isValid: Bool { location.rawValue > Location.onFailure.rawValue }
+
+  /// The key whose operands the last move could not fold: the next step continues from there. Valid until then.
+  var failedKey: ByteView? { location == .onFailure ? key.view : nil }
 
   /// The current key, valid until the iterator moves.
   @inline(__always)
@@ -131,18 +141,21 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     switch location {
     case .onEntry, .onSoughtEntry: return source.value
     case .onMerged: return merged.view
-    case .beforeKey, .nowhere: return candidate.view
+    case .beforeKey, .nowhere, .onFailure: return candidate.view
     }
   }
 
-  /// The longest run of dead keys that a move has passed, from its first key (included) to its end (excluded), or nil
-  /// if none was long enough.
-  var longestDeadRun: (lower: [UInt8], upper: [UInt8])? { deadRuns?.longest }
+  /// Whether a move has met a dead key.
+  @inline(__always)
+  var hasMetDeadKeys: Bool { deadRuns != nil }
+
+  /// Returns the longest run of dead keys that moves have passed since the last call, or nil if none was long enough.
+  func takeLongestDeadRun() -> DeadRunMeter.Run? { deadRuns?.takeLongest() }
 
   /// Releases the iterator and keeps its entry (see `EntryHold`). `giveUp` does so for the child that shows the
   /// entry.
   mutating func giveUpEntry(to hold: EntryHold, _ giveUp: (inout Child) -> Void) {
-    guard isValid else { return }
+    guard isValid || location == .onFailure else { return }
     if location == .onEntry || location == .onSoughtEntry { source.withWinner(giveUp) }
     var oldKey = KeyBuffer()
     var oldCandidate = ByteWriter(capacity: 0)
@@ -213,7 +226,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       let end = coverage.end(forChild: memoryChildCount)
     else { return false }
     beginDeadRun(begin)
-    let dead = deadRuns?.hop(to: end, isAfterHop: false) ?? 0
+    let hop = deadRuns?.hop(to: end, isAfterHop: false) ?? 0
+    let dead = coverage.isOwn ? 0 : hop
     try source.seek(target, passing: coverage.firstRankPassed, to: Self.beforeAll(of: end))
     try findForward(hidingKey: false, dead: dead)
     return true
@@ -232,7 +246,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   @inline(__always)
   mutating func next() throws(EngineError) {
-    assert(isValid, "next from an entry only")
+    assert(location != .nowhere, "next from an entry only")
     let from = location
     location = .nowhere
     if from == .onEntry || from == .onSoughtEntry {
@@ -246,11 +260,11 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   @inline(__always)
   mutating func previous() throws(EngineError) {
-    assert(isValid, "previous from an entry only")
+    assert(location != .nowhere, "previous from an entry only")
     let from = location
     location = .nowhere
     if from != .beforeKey {
-      if from != .onMerged { key.assign(source.userKey) }
+      if from != .onMerged, from != .onFailure { key.assign(source.userKey) }
       try source.seekBefore(Self.beforeAll(of: key.view))
     }
     try findBackward()
@@ -266,6 +280,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     var steps = 0
     var dead = passed
     var deadEnd = passed > 0 ? DeadRunMeter.End.hop : .key
+    var scan = DeadScan()
+    defer { scan.end(deadRanges) }
     while source.isValid {
       let userKey = source.userKey
       if hiding, key.equals(userKey) {
@@ -287,6 +303,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         continue
       }
       if hasCoverage, try coverage.sequence(covering: userKey, forChild: source.winnerIndex) > trailer.sequence {
+        if scan.shouldLook(dead), try passDeadRange(&dead, &deadEnd) { continue }
         if try passCovered(userKey, &dead, &deadEnd) {
           hiding = true
           steps = 0
@@ -299,22 +316,9 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         if dead > 0 { deadRuns?.end(dead, last: key.view, deadEnd, next: userKey) }
         return
       case .delete, .singleDelete:
-        key.assign(userKey)
-        if dead == 0 { beginDeadRun(userKey) }
-        dead &+= 1
-        deadEnd = .key
         hiding = true
         steps = 0
-        // Within a run, the scan occasionally checks whether whole blocks are dead.
-        if dead & Self.deadBlockMask == 0 {
-          let passed = try source.passDeadBlocks()
-          if passed > 0 {
-            dead &+= passed
-            deadEnd = .blocks
-            continue
-          }
-        }
-        try source.next()
+        try passDeleted(userKey, trailer, &dead, &deadEnd, &scan)
       case .merge:
         if dead > 0 { deadRuns?.end(dead, last: key.view, deadEnd, next: userKey) }
         key.assign(userKey)
@@ -324,35 +328,6 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       }
     }
     if dead > 0 { deadRuns?.end(dead, last: key.view, deadEnd, next: source.isValid ? source.userKey : nil) }
-  }
-
-  /// Continues from an entry that a range tombstone hides, to the end of the range if the source has no newer entry
-  /// in it.
-  ///
-  /// Returns true if it moved by only one entry, whose key is hidden.
-  @inline(never)
-  private mutating func passCovered(
-    _ userKey: ByteView, _ dead: inout Int, _ deadEnd: inout DeadRunMeter.End
-  ) throws(EngineError) -> Bool {
-    if dead == 0 { beginDeadRun(userKey) }
-    if let end = coverage.end(forChild: source.winnerIndex) {
-      dead &+= deadRuns?.hop(to: end, isAfterHop: dead > 0 && deadEnd == .hop) ?? 0
-      deadEnd = .hop
-      try source.skipWinner(to: Self.beforeAll(of: end))
-      return false
-    }
-    key.assign(userKey)
-    dead &+= 1
-    deadEnd = .key
-    try source.next()
-    return true
-  }
-
-  /// Begins a dead run with this key, if dead runs are measured.
-  @inline(never)
-  private mutating func beginDeadRun(_ key: ByteView) {
-    if deadRunMinimum == .max { return }
-    meter.begin(key)
   }
 
   /// Folds the operands of `key`, at the newest of which the merge is positioned, over the older entries of the key.
@@ -371,16 +346,34 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       if trailer.kind == .merge {
         operands.push(source.value, trailer)
         try source.next()
+        if operands.byteCount > Limits.valueSizeMaximum { try combineOperands() }
         continue
       }
       guard trailer.kind != nil, trailer.kind != .rangeDelete else { throw Self.unreadable(trailer) }
       if trailer.kind == .put { existing = source.value }
       break
     }
-    guard let merge, merge.merge(key.view, existing: existing, &operands, into: &merged) else {
-      throw MergeFunction.failure(merge, key.view)
-    }
+    guard let merge, merge.merge(key.view, existing: existing, &operands, into: &merged) else { throw failure() }
+    // A large value is in memory once, and not a second time in its parts.
+    operands.removeAll()
     location = .onMerged
+  }
+
+  /// Combines the operands that were found so far, which together are larger than a value may be, into one.
+  private mutating func combineOperands() throws(EngineError) {
+    guard let merge, let trailer = operands.trailers.first, merge.combine(key.view, &operands, into: &merged) else {
+      throw failure()
+    }
+    operands.removeAll()
+    operands.push(merged.view, trailer)
+  }
+
+  /// Returns the error of operands that can't be folded, and stands at their key.
+  private mutating func failure() -> EngineError {
+    let error = MergeFunction.failure(merge, key.view, operands)
+    operands.removeAll()
+    location = .onFailure
+    return error
   }
 
   /// Takes one step, or seeks to `target` if the steps are used up.
@@ -400,6 +393,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// Continues backward from the current entry to the last key that is shown.
   private mutating func findBackward() throws(EngineError) {
     var dead = 0
+    var scan = DeadScan()
+    defer { scan.end(deadRanges) }
     while source.isValid {
       let userKey = source.userKey
       if isBelowLower(userKey) { break }
@@ -408,19 +403,11 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         if dead > 0 { deadRuns?.endBackward(dead, next: key.view, isLive: true) }
         return
       }
-      if deadRunMinimum != .max { meter.passBackward(&dead, key.view) }
+      guard deadRanges != nil else { continue }
+      meter.passBackward(&dead, key.view)
+      if scan.shouldLook(dead) { try passDeadRangeBackward(&dead) }
     }
     if dead > 0 { deadRuns?.endBackward(dead, next: hasLower ? lower.view : nil, isLive: false) }
-  }
-
-  /// The meter of dead runs, created when it is first needed.
-  private var meter: DeadRunMeter {
-    mutating get {
-      if let deadRuns { return deadRuns }
-      let made = DeadRunMeter(minimum: deadRunMinimum)
-      deadRuns = made
-      return made
-    }
   }
 
   /// Scans backward over all entries of `key`. Returns true if the key is shown; otherwise the merge is before it.
@@ -434,12 +421,16 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     while source.isValid, key.equals(source.userKey) {
       let trailer = source.trailer
       if trailer.sequence < covered, let start = coverage.start(forChild: source.winnerIndex) {
-        if deadRunMinimum != .max { meter.hopBackward(&dead, key.view, to: start) }
+        if covered >= .uncommitted {
+          dead = -1
+        } else if deadRanges != nil {
+          meter.hopBackward(&dead, key.view, to: start)
+        }
         try source.skipWinner(before: Self.beforeAll(of: start))
         continue
       }
-      // Other writers have written here since, so a run begins again before this key.
-      if trailer.sequence > sequence, !isOwn(trailer) { dead = -1 }
+      // Other writers have written here since, or the reader itself, so a run begins again before this key.
+      if trailer.sequence > sequence { dead = -1 }
       if steps == Self.versionStepsMaximum { return try resolveBySeek(covered) }
       steps &+= 1
       if trailer.sequence <= sequence || isOwn(trailer), trailer.sequence >= covered {
@@ -523,7 +514,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// Returns a position before every entry of a key.
   @inline(__always)
-  private static func beforeAll(of userKey: ByteView) -> InternalKey { InternalKey(userKey, Trailer(word: .max)) }
+  static func beforeAll(of userKey: ByteView) -> InternalKey { InternalKey(userKey, Trailer(word: .max)) }
 
   /// Returns a position after every entry of a key: no entry has the trailer word 0, a delete at the sequence number
   /// before all commits.

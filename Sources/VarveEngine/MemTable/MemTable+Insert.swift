@@ -1,3 +1,6 @@
+internal import CVarve
+internal import Synchronization
+
 /// The writer's part of the B+tree. There is one writer; `TreeNode` describes what concurrent readers may see.
 ///
 /// # Order of a split
@@ -22,6 +25,7 @@ extension MemTable {
     let root = tree.root
     if root == 0 {
       insertFirst(target, value)
+      didInsert(userKey, trailer)
       return true
     }
     var offset = lastLeaf
@@ -41,7 +45,20 @@ extension MemTable {
       splitLeaf(offset, position, target, record)
     }
     count(trailer.sequence.value)
+    didInsert(userKey, trailer)
     return true
+  }
+
+  /// Passes a write on to the dead ranges, if there are any: a delete leaves them as they are.
+  @inline(__always)
+  private func didInsert(_ userKey: ByteView, _ trailer: Trailer) {
+    // Pairs with the barrier in `FamilyState.remember`.
+    #if os(Linux)
+      cvarve_compiler_fence()
+    #else
+      atomicMemoryFence(ordering: .sequentiallyConsistent)
+    #endif
+    if isWatched, !trailer.isTombstone { deadRanges?.noteWrite(userKey) }
   }
 
   @inline(never)

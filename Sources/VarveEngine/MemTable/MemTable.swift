@@ -54,6 +54,19 @@ final class MemTable: @unchecked Sendable {
   private let smallestSequenceWord = Atomic<UInt64>(.max)
   private let largestSequenceWord = Atomic<UInt64>(0)
 
+  /// The ranges of the family that readers found dead. Set by the owner before the first entry.
+  var deadRanges: DeadRanges?
+  private let isWatchedWord = Atomic<Bool>(false)
+
+  /// Passes each later write on to `deadRanges`. Safe from any thread.
+  ///
+  /// A write that was not passed on is in the memtable, for every thread that has passed a barrier of all threads since.
+  func watchWrites() { isWatchedWord.store(true, ordering: .relaxed) }
+
+  /// Whether writes are passed on to `deadRanges`.
+  @inline(__always)
+  var isWatched: Bool { isWatchedWord.load(ordering: .relaxed) }
+
   /// The rightmost leaf, which receives ascending keys. Writer only.
   var lastLeaf: UInt32 = 0
 

@@ -50,6 +50,22 @@ public struct AppendOperator: AssociativeMergeOperator {
     value.append(newer)
     return true
   }
+
+  /// Concatenates the existing value and all operands. Returns false if the value would be too large.
+  public func merge(_ input: borrowing MergeInput, into value: inout MergeValue) -> Bool {
+    guard input.existing.byteCount + input.operandByteCount <= Limits.valueSizeMaximum else { return false }
+    value.reserve(input.existing.byteCount + input.operandByteCount)
+    value.append(input.existing)
+    return combineAll(input, into: &value)
+  }
+
+  /// Concatenates all operands. Returns false if the operand would be too large.
+  public func combineAll(_ input: borrowing MergeInput, into operand: inout MergeValue) -> Bool {
+    guard input.operandByteCount <= Limits.valueSizeMaximum else { return false }
+    operand.reserve(input.operandByteCount)
+    for index in 0..<input.operandCount { operand.append(input.operand(index)) }
+    return true
+  }
 }
 
 /// Keeps the largest of value and operands, compared as unsigned bytes.

@@ -7,20 +7,27 @@ struct MergeFunction: Sendable {
   func merge(
     _ key: ByteView, existing: ByteView?, _ operands: inout OperandStack, into value: inout MergeValue
   ) -> Bool {
-    value.removeAll()
+    value.reset()
     let input = MergeInput(key: key, existing: existing, operands: operands.take())
     let isDone = mergeOperator.merge(input, into: &value)
     operands = input.takeOperands()
     return isDone && value.byteCount <= Limits.valueSizeMaximum
   }
 
-  /// Combines all operands into one. Returns false if they can't be combined.
-  func combine(_ key: ByteView, _ operands: borrowing OperandStack, into operand: inout MergeValue) -> Bool {
-    operands.combine(key, by: mergeOperator, into: &operand)
+  /// Combines all operands into one. Returns false if they can't be combined. The operands are returned to the stack
+  /// either way.
+  func combine(_ key: ByteView, _ operands: inout OperandStack, into operand: inout MergeValue) -> Bool {
+    operand.reset()
+    let input = MergeInput(key: key, existing: nil, operands: operands.take())
+    let isDone = mergeOperator.combineAll(input, into: &operand)
+    operands = input.takeOperands()
+    return isDone && operand.byteCount <= Limits.valueSizeMaximum
   }
 
   /// Returns the error that explains why a key can't be read.
-  static func failure(_ function: MergeFunction?, _ key: ByteView) -> EngineError {
+  static func failure(
+    _ function: MergeFunction?, _ key: ByteView, _ operands: borrowing OperandStack
+  ) -> EngineError {
     guard let function else {
       return EngineError(
         .mergeFailed,
@@ -28,7 +35,9 @@ struct MergeFunction: Sendable {
       )
     }
     return EngineError(
-      .mergeFailed, "merge operator \"\(function.mergeOperator.name)\" refused the operands of key \(key.printable)")
+      .mergeFailed,
+      "merge operator \"\(function.mergeOperator.name)\" refused the \(operands.count) operands of key \(key.printable), of \(operands.byteCount) bytes; a value has at most \(Limits.valueSizeMaximum)"
+    )
   }
 }
 

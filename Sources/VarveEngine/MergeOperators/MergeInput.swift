@@ -40,6 +40,9 @@ public struct MergeInput: ~Copyable {
   /// The number of operands, at least one.
   public var operandCount: Int { operands.count }
 
+  /// The number of bytes of all operands.
+  public var operandByteCount: Int { operands.byteCount }
+
   /// Returns an operand. Index 0 is the oldest. Stops the process if the index is not below `operandCount`.
   @_lifetime(borrow self)
   public func operand(_ index: Int) -> RawSpan {
@@ -77,37 +80,81 @@ public struct MergeValue: ~Copyable {
     writer.append(integer: integer)
   }
 
+  /// Reserves memory for `byteCount` more bytes, so that appending them moves none.
+  public mutating func reserve(_ byteCount: Int) { writer.reserve(byteCount) }
+
   /// Removes all bytes and keeps the memory.
   public mutating func removeAll() { writer.removeAll() }
+
+  /// Removes all bytes, and the memory of a large value.
+  mutating func reset() {
+    writer.removeAll()
+    if writer.capacity > 1 << 20 { writer = ByteWriter(capacity: 0) }
+  }
 
   var view: ByteView { writer.view }
 }
 
 /// The operands of a key in the order in which a scan finds them, the newest first. The bytes are copies.
+///
+/// Many large operands are in chunks, so that a new one moves none of the others.
 struct OperandStack: ~Copyable {
-  private var bytes = ByteWriter(capacity: 0)
+  /// A buffer for operands after those of the first buffer. None of them spans two.
+  private final class Chunk {
+    let start: Int
+    var bytes: ByteWriter
+
+    init(start: Int, capacity: Int) {
+      self.start = start
+      bytes = ByteWriter(capacity: capacity, mapsLarge: true)
+    }
+  }
+
+  /// The size from which another buffer begins, and above which a buffer is not kept.
+  private static let chunkSize = 1 << 20
+
+  private var first = ByteWriter(capacity: 0)
+  private var chunks: [Chunk] = []
   private var ends: [Int] = []
   /// The trailer of each operand, for a scan that writes the operands out unchanged.
   private(set) var trailers: [Trailer] = []
 
   var count: Int { ends.count }
   var isEmpty: Bool { ends.isEmpty }
-  var byteCount: Int { bytes.count }
+  var byteCount: Int { ends.last ?? 0 }
 
   mutating func push(_ operand: ByteView, _ trailer: Trailer) {
-    bytes.append(operand)
-    ends.append(bytes.count)
+    let start = byteCount
+    let used = chunks.last.map { $0.bytes.count } ?? first.count
+    if used > 0, used + operand.count > Self.chunkSize {
+      chunks.append(Chunk(start: start, capacity: max(operand.count, Self.chunkSize)))
+    }
+    if let chunk = chunks.last { chunk.bytes.append(operand) } else { first.append(operand) }
+    ends.append(start + operand.count)
     trailers.append(trailer)
   }
 
   mutating func removeAll() {
-    bytes.removeAll()
+    first.removeAll()
+    if first.capacity > Self.chunkSize { first = ByteWriter(capacity: 0) }
+    chunks = []
     ends.removeAll(keepingCapacity: true)
     trailers.removeAll(keepingCapacity: true)
   }
 
   /// Returns an operand. Index 0 is the newest.
-  func fromNewest(_ index: Int) -> ByteView { bytes.view.slice(index == 0 ? 0 : ends[index - 1], ends[index]) }
+  func fromNewest(_ index: Int) -> ByteView {
+    let start = index == 0 ? 0 : ends[index - 1]
+    guard let firstChunk = chunks.first, start >= firstChunk.start else { return first.view.slice(start, ends[index]) }
+    var low = 0
+    var high = chunks.count - 1
+    while low < high {
+      let middle = (low + high + 1) / 2
+      if chunks[middle].start <= start { low = middle } else { high = middle - 1 }
+    }
+    let chunk = chunks[low]
+    return chunk.bytes.view.slice(start - chunk.start, ends[index] - chunk.start)
+  }
 
   /// Returns an operand. Index 0 is the oldest.
   func fromOldest(_ index: Int) -> ByteView { fromNewest(ends.count - 1 - index) }

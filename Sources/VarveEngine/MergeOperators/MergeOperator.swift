@@ -39,12 +39,24 @@ public protocol MergeOperator: Sendable {
   /// Returns false if the two can't be combined; both are then kept. The default implementation returns false. An
   /// operator that combines keeps frequently merged keys small: a flush leaves one operand of each.
   func combine(_ key: RawSpan, older: RawSpan, newer: RawSpan, into operand: inout MergeValue) -> Bool
+
+  /// Appends to `operand`, which is empty, one operand with the effect of all operands of `input`, from the oldest to the
+  /// newest. Its existing value does not count.
+  ///
+  /// Returns false if they can't be combined. The default implementation combines each half by `combine`, and then the
+  /// two. An operator whose results are as long as their inputs together copies each byte once if it implements this.
+  func combineAll(_ input: borrowing MergeInput, into operand: inout MergeValue) -> Bool
 }
 
 extension MergeOperator {
   /// Returns false: the operator combines no operands.
   public func combine(_ key: RawSpan, older: RawSpan, newer: RawSpan, into operand: inout MergeValue) -> Bool {
     false
+  }
+
+  /// Combines the operands by halves.
+  public func combineAll(_ input: borrowing MergeInput, into operand: inout MergeValue) -> Bool {
+    input.combine(by: self, into: &operand)
   }
 }
 
@@ -72,7 +84,7 @@ extension AssociativeMergeOperator {
   /// Folds the operands with each other, and the result into the existing value.
   public func merge(_ input: borrowing MergeInput, into value: inout MergeValue) -> Bool {
     var operand = MergeValue()
-    guard input.combine(by: self, into: &operand) else { return false }
+    guard combineAll(input, into: &operand) else { return false }
     return input.hasExisting
       ? fold(input.key, older: input.existing, newer: operand.bytes, into: &value)
       : begin(input.key, operand: operand.bytes, into: &value)

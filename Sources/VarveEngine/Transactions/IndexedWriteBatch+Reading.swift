@@ -138,7 +138,7 @@ extension IndexedWriteBatch {
       }
       if !hasValue { fold(nil) }
     }
-    guard isDone else { throw key.withByteView { MergeFunction.failure(family.state.merge, $0) } }
+    guard isDone else { throw key.withByteView { MergeFunction.failure(family.state.merge, $0, operands) } }
     body(folded.view)
     return true
   }

@@ -233,7 +233,7 @@ struct LiveEntries {
     } else if base == nil, hasNothingBelow {
       guard merge.merge(key, existing: nil, &space.operands, into: &space.folded) else { return nil }
     } else {
-      guard count > 1, merge.combine(key, space.operands, into: &space.folded) else { return nil }
+      guard count > 1, merge.combine(key, &space.operands, into: &space.folded) else { return nil }
       kind = .merge
     }
     var change = PendingSize()

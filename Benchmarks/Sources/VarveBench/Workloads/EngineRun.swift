@@ -38,6 +38,8 @@ final class EngineRun {
         }
       } else if step.workload == .rangebatch {
         try report(runRanges(step.workload))
+      } else if step.workload == .endsread {
+        try runEnds(step.workload)
       } else if step.workload.isOfBatches {
         try report(runBatches(step.workload))
       } else if step.workload.follows {

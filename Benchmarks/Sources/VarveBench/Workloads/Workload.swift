@@ -43,6 +43,9 @@ enum Workload: String, CaseIterable, Codable {
   /// The memory used by 1, 16, 64 and 128 threads that get, get 100 keys at once, use a value for a millisecond, or
   /// move a cursor over 50 keys, without a pause, each beside a writer of `num` values of 1,000 bytes (4,200,000).
   case memoryunderreaders
+  /// The first and the last key of a family of `num` keys (2,000,000) of which all but ten in the middle were deleted,
+  /// repeatedly, in a writer's snapshots, a read-only engine and a follower, for Varve only (`EngineRun+Ends`).
+  case endsread
   /// One batch of `num` range deletes (400,000) beside a writer of single puts, whose latencies are the row's.
   case rangebatch
   /// Puts into indexed batches before their commits; batches of one put in four families, with their commits; and the
@@ -149,7 +152,7 @@ enum Workload: String, CaseIterable, Codable {
   /// Whether the workload runs in its own directory, which is removed afterwards.
   var isAlone: Bool {
     holdsAllInMemory || self == .queue || self == .memoryunderreaders || isOfTables || self == .rangebatch
-      || isOfBatches || follows
+      || self == .endsread || isOfBatches || follows
   }
 
   /// Whether the workload is one of batches, for Varve only (`EngineRun+Batches`).
