@@ -18,6 +18,7 @@ struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
 /// | `000012.pool` | a log segment that waits to be reused |
 /// | `000012.sst` | a table |
 /// | `SHARED` | the state that an engine publishes to followers in other processes (`SharedPage`) |
+/// | `RESERVE` | random bytes, whose space is given up when the disk is full (`SpaceReserve`) |
 /// | `STATS` | statistics of the engine that has the database open (`PublishedStatistics`) |
 ///
 /// Numbers have at least six digits, zero-padded. Another spelling of the same number is not a name of the engine,
@@ -32,6 +33,7 @@ enum FileName: Hashable, Sendable {
   case table(FileNumber)
   case shared
   case statistics
+  case reserve
 
   var name: String {
     switch self {
@@ -44,12 +46,13 @@ enum FileName: Hashable, Sendable {
     case .table(let number): Self.digits(number) + ".sst"
     case .shared: "SHARED"
     case .statistics: "STATS"
+    case .reserve: "RESERVE"
     }
   }
 
   var number: FileNumber? {
     switch self {
-    case .lock, .current, .currentTemporary, .shared, .statistics: nil
+    case .lock, .current, .currentTemporary, .shared, .statistics, .reserve: nil
     case .manifest(let number), .log(let number), .pooledLog(let number), .table(let number): number
     }
   }
@@ -62,6 +65,7 @@ enum FileName: Hashable, Sendable {
     case "CURRENT.tmp": self = .currentTemporary
     case "SHARED": self = .shared
     case "STATS": self = .statistics
+    case "RESERVE": self = .reserve
     default:
       guard let parsed = Self.parseNumbered(name), parsed.name == name else { return nil }
       self = parsed

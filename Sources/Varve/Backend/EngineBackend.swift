@@ -193,12 +193,15 @@ public final class EngineBackend: StorageBackend {
   ) throws -> any StorageTicket {
     let families = table.withLock { $0 }
     var packed = first
+    let start = packed.byteCount
     try batch.forEach { operation, number, key, value in
       guard let family = families[number] else {
         throw DatabaseError(.notFound, "no family has the number \(number): it was dropped")
       }
       try add(operation, family, key, value, of: batch, to: &packed)
     }
+    // The program's changes are in `first`. What the database adds to them must not prevent a delete on a full disk.
+    if start > 0 { packed.ownByteCount = packed.byteCount - start }
     let required = Durability(durability)
     guard let check else { return ticket(try engine.submit(once: packed, durability: required), durability) }
     let guarding = try engineGuard(check, families)

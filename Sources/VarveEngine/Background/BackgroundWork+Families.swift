@@ -5,6 +5,7 @@ extension BackgroundWork {
   /// Creates all of these families by one edit of the MANIFEST, or none of them.
   func createFamilies(_ names: [String], options: FamilyOptions) throws(EngineError) -> [ColumnFamily] {
     try familyChanges.withLock { (_) throws(EngineError) in
+      try requireSpace()
       try checkNew(names)
       let encoded = options.encoded
       let state = tree.state
@@ -58,6 +59,7 @@ extension BackgroundWork {
         )
       }
       guard options != old else { return }
+      try requireSpace()
       var edit = VersionEdit()
       edit.changedOptions = [.init(family: family.id, options: options.encoded)]
       do throws(EngineError) { try tree.commit(edit) } catch {

@@ -13,8 +13,10 @@ extension BackgroundWork {
     // failure to report.
     let continues = error.code == .canceled || pipeline.needsRestart
     let now = tree.environment.clock.now()
+    let free = error.code == .noSpace ? reserve.freeSpace : nil
     let (pause, number, isClosing) = state.withLock { state in
       state.failedAt = now
+      state.freeAtFailure = free
       let pause = continues ? Self.restartRetryNanoseconds : state.retryNanoseconds
       if !continues {
         state.flushError = error
@@ -33,10 +35,24 @@ extension BackgroundWork {
       pipeline.memory.didFail(error)
     }
     executor.wakeWaiters()
-    guard !isClosing else { return }
+    if !isClosing { submitRetry(number, after: pause) }
+  }
+
+  private func submitRetry(_ number: Int, after pause: UInt64) {
     executor.submit("flush.retry", after: pause) { [self] in
+      if !isClosing, isStillFull, state.withLock({ $0.isRetryPending && $0.retryNumber == number }) {
+        return submitRetry(number, after: Self.lastRetryNanoseconds)
+      }
       if takeRetry(where: { $0.retryNumber == number }) { runFlush() }
     }
+  }
+
+  /// A Boolean value that indicates whether the last flush found no space, and there is not more now: an attempt would
+  /// write as much as there is, and fail again.
+  private var isStillFull: Bool {
+    guard let before = state.withLock({ $0.freeAtFailure }) else { return false }
+    let free = reserve.freeSpace
+    return free <= before && free < UInt64(pipeline.memory.frozenSize)
   }
 
   /// Frees what the next attempt of a flush or a compaction may need: descriptors, or the space of the log files that
@@ -90,7 +106,7 @@ extension BackgroundWork {
   func retryStaleFlush() {
     let now = tree.environment.clock.now()
     let isStale = state.withLock { $0.isRetryPending && now &- $0.failedAt >= Self.firstRetryNanoseconds }
-    if isStale { retryFlushNow() }
+    if isStale, !isStillFull { retryFlushNow() }
   }
 
   // MARK: - Commits

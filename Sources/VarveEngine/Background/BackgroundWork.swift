@@ -22,6 +22,7 @@ final class BackgroundWork: TableMaker {
   let controller: WriteController
   private let pace = WritePace()
   let obsolete: ObsoleteFiles
+  let reserve: SpaceReserve
   private let scheduler = Mutex<CompactionScheduler?>(nil)
   let state = Mutex(State())
   let familyChanges = Mutex(())
@@ -51,6 +52,8 @@ final class BackgroundWork: TableMaker {
     var retryNumber = 0
     /// The time at which the last flush failed, on the engine's clock.
     var failedAt: UInt64 = 0
+    /// The free space after the last flush failed because there was none.
+    var freeAtFailure: UInt64?
     /// A Boolean value that indicates whether a timer retries to accept commits.
     var isResumePending = false
     var resumeNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
@@ -68,13 +71,23 @@ final class BackgroundWork: TableMaker {
     var isClosing = false
     /// A Boolean value that indicates whether there was no space for the log's next segment since the last flush.
     var isShortOfSpace = false
+    /// A Boolean value that indicates whether a job makes the reserve, and one for the timer that looks at it.
+    var isReserveDue = false
+    /// The size of the database when its reserve was made.
+    var reservedFor: UInt64 = 0
+    var isReservePollSet = false
+    /// The time of the last delete on a full disk, and whether a timer flushes after it.
+    var lastDelete: UInt64 = 0
+    var isDeleteFlushSet = false
   }
 
   init(
     options: EngineOptions, plan: MemoryPlan, tree: Tree, pipeline: CommitPipeline, registry: FamilyRegistry,
     epochs: ReadEpochs,
-    snapshots: SnapshotList, executor: any BackgroundExecutor, obsolete: ObsoleteFiles, metrics: EngineMetrics
+    snapshots: SnapshotList, executor: any BackgroundExecutor, obsolete: ObsoleteFiles, reserve: SpaceReserve,
+    metrics: EngineMetrics
   ) {
+    self.reserve = reserve
     self.metrics = metrics
     self.options = options
     currentPlan = Mutex(plan)
@@ -94,7 +107,10 @@ final class BackgroundWork: TableMaker {
     scheduler.withLock { $0 = CompactionScheduler(self, picker: picker) }
     epochs.onDeferredRelease { [weak self] in self?.pollReadsLater() }
     obsolete.onKept { [weak self] in self?.reclaimLater() }
-    obsolete.onRemoved { [weak self] in self?.compactions.lookForSpace() }
+    obsolete.onRemoved { [weak self] in
+      self?.lookAtReserve()
+      self?.compactions.lookForSpace()
+    }
   }
 
   var compactions: CompactionScheduler {
@@ -133,6 +149,7 @@ final class BackgroundWork: TableMaker {
     pipeline.betweenCommits { [weak self] in self?.deadRuns?.commitPending($0) }
     pipeline.memory.onGrowth { [weak self] in self?.scheduleTrim() }
     tree.budget.onRoom { [weak self] in self?.growCacheLater() }
+    startReserve()
     pipeline.log.prepareNext()
     scheduleFlush()
     compactions.didOpen()
@@ -266,7 +283,7 @@ final class BackgroundWork: TableMaker {
 
   private func nextFlush() -> [FlushJob.Input] {
     let limits =
-      state.withLock { $0.flushError } == nil
+      !state.withLock { $0.hasFlushFailed }
       ? FlushJob.Limits(bytes: plan.memtableSize / 4, families: Self.flushedFamiliesMaximum) : .one
     return pipeline.memory.betweenFreezes { FlushJob.nextInputs(registry, limits) }
   }
@@ -326,6 +343,7 @@ final class BackgroundWork: TableMaker {
         now: tree.environment.clock.now(), acceptedBytes: pipeline.acceptedBytes, debtBytes: debt.debtBytes,
         levelZeroDepth: Double(debt.depth), unflushedBytes: UInt64(pipeline.memory.frozenSize)))
     reportPacing()
+    growReserve(debt.tableBytes)
     guard !controller.isFree, !isClosing else { return }
     let isFirst = state.withLock { state in
       defer { state.isTickScheduled = true }
@@ -385,7 +403,11 @@ final class BackgroundWork: TableMaker {
     let size = pipeline.log.neededBytes
     if size <= 4 * Limits.logSegmentSizeMinimum, pipeline.lead({ pipeline.gatherLog($0) }) { return }
     let tableCount = registry.all.count { $0.state.oldestSegment != nil }
-    if size > tableCount * Self.tableCostBytes { try flushAll(includingVolatile: false) }
+    guard size > tableCount * Self.tableCostBytes else { return }
+    do throws(EngineError) { try flushAll(includingVolatile: false) } catch {
+      // On a full disk the log keeps them.
+      guard reserve.isExhausted, error.code == .noSpace else { throw error }
+    }
   }
 
   private func flushUnlogged() throws(EngineError) {
@@ -409,6 +431,8 @@ final class BackgroundWork: TableMaker {
     if takeRetry(where: { _ in true }) { state.withLock { $0.isFlushScheduled = false } }
     executor.wait(until: { [self] in state.withLock { !$0.isFlushScheduled } })
     compactions.stop()
+    // On a full disk the next open may need the space of these files before it removes what this one leaves.
+    if reserve.isExhausted { waitForRemovals() }
     obsolete.stop()
     do throws(EngineError) { try closeLog() } catch { failure = failure ?? error }
     if let failure { throw failure }
@@ -434,6 +458,7 @@ final class BackgroundWork: TableMaker {
     // The next open would remove them as well, but until then no process could read them.
     tree.removeTables(tree.state.volatileTables)
     tree.rollForClose()
+    keepReserve()
   }
 
   /// Starts no more work, and cancels what can be canceled, because the engine was released without being closed.

@@ -280,6 +280,7 @@ final class CompactionJob: Sendable {
     let compaction = compaction
     if !outputs.isEmpty {
       do throws(EngineError) {
+        try background.tree.requireEditSpace()
         try background.tree.environment.fileSystem.syncDirectory(background.tree.directory)
       } catch {
         background.tree.removeTables(outputs.map(\.number))

@@ -39,7 +39,7 @@ struct CompactionSpace: Sendable {
   private var refusals: [FamilyID: Int] = [:]
   /// Families with a compaction due that does not fit, and what it needs.
   private var waiting: [FamilyID: EngineError] = [:]
-  /// A Boolean value that indicates whether a compaction, whose outputs had been promised space, ended since the last
+  /// A Boolean value that indicates whether a compaction ended, and with it a claim to space, since the last
   /// measurement.
   private var hasEnded = false
   /// A Boolean value that indicates whether a timer reads the free space.
@@ -55,12 +55,12 @@ struct CompactionSpace: Sendable {
   var isWaiting: Bool { !failures.isEmpty || !waiting.isEmpty }
 
   /// Returns the bytes that the outputs of a family's next compaction may take, beside those of running compactions
-  /// that have `written` so many already.
+  /// that have `written` so many already. Some are left for the edit of the MANIFEST.
   func available(to family: FamilyID, written: [CompactionsInProgress.Ticket: UInt64]) -> UInt64 {
     if failures[family] != nil { return 0 }
     if free == .max { return free }
-    let promised = needs.reduce(0) { $0 + ($1.value.outputs - min($1.value.outputs, written[$1.key] ?? 0)) }
-    return free - min(free, promised)
+    let assigned = needs.reduce(0) { $0 + ($1.value.outputs - min($1.value.outputs, written[$1.key] ?? 0)) }
+    return free - min(free, assigned + Self.editSize)
   }
 
   /// Returns whether a compaction of the family found no space, and there is not more yet.

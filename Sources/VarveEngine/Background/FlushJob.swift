@@ -42,9 +42,11 @@ struct FlushJob {
   struct Limits {
     var bytes: Int
     var families: Int
+    /// The number of memtables of a family, unless they have unlogged batches.
+    var memTables = Int.max
 
     /// The limits after a failure: the remaining space should be used for at least one memtable.
-    static let one = Limits(bytes: 0, families: 1)
+    static let one = Limits(bytes: 0, families: 1, memTables: 1)
   }
 
   /// Returns the family with the oldest frozen memtable, and the following ones within the limits.
@@ -55,7 +57,10 @@ struct FlushJob {
     var waiting: [Input] = []
     for family in registry.all {
       let frozen = family.state.frozen
-      if !frozen.isEmpty { waiting.append(Input(family: family, frozen: frozen)) }
+      if frozen.isEmpty { continue }
+      let hasUnlogged = frozen.contains(where: \.hasUnlogged)
+      waiting.append(
+        Input(family: family, frozen: hasUnlogged ? frozen : Array(frozen.prefix(limits.memTables))))
     }
     guard waiting.count > 1 else { return waiting }
     waiting.sort { $0.oldestSequence < $1.oldestSequence }
@@ -79,6 +84,7 @@ struct FlushJob {
     do throws(EngineError) {
       for input in inputs { try build(input, tables) }
       try tables.sync()
+      if !tables.files.isEmpty { try background.tree.requireEditSpace() }
       edit = tables.edit
       for input in inputs {
         // Recovery finds no entry of a volatile family, and must not regard its sequences as durable.

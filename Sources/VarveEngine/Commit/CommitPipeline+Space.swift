@@ -50,9 +50,10 @@ extension CommitPipeline {
   /// Makes sure that a record fits in the current segment, or continues in the next one. If there is no space for that,
   /// waits for flushes and, if not even the smallest segment has space besides the reserve, for compactions.
   ///
-  /// It may freeze any memtable. Throws before anything is written.
+  /// It may freeze any memtable. Throws before anything is written. A batch that frees space may at last use the space
+  /// of the database's reserve.
   @inline(never)
-  func makeRoomInLog(_ payloadSize: Int, _ lead: borrowing CommitLead) throws(EngineError) {
+  func makeRoomInLog(_ payloadSize: Int, _ lead: borrowing CommitLead, frees: Bool) throws(EngineError) {
     if try hasMadeRoomInLog(payloadSize, .none, lead) { return }
     log.didRunOutOfSpace()
     freezeLogged(lead)
@@ -63,7 +64,10 @@ extension CommitPipeline {
       try wait(for: .compactions, lead)
       if try hasMadeRoomInLog(payloadSize, .withinReserve, lead) { return }
     } while isRunning(.flushes) || isRunning(.compactions)
-    try log.makeRoom(payloadSize: payloadSize, .usingReserve, lead)
+    do throws(EngineError) { try log.makeRoom(payloadSize: payloadSize, .usingReserve, lead) } catch {
+      guard usesReserve(after: error, frees: frees) else { throw error }
+      try log.makeRoom(payloadSize: payloadSize, .usingReserve, lead)
+    }
   }
 
   /// Returns false if there is no space.

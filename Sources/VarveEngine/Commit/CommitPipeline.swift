@@ -42,6 +42,7 @@ final class CommitPipeline: @unchecked Sendable {
   private let releaseRequest = Callback()
   private let pendingWork = Mutex<PendingWork?>(nil)
   let spaceWork = Mutex<SpaceQuery?>(nil)
+  let reserveUse = Mutex<ReserveUse?>(nil)
   /// A Boolean value that indicates whether there was no space for the log's next segment.
   let isShortOfSpace = Atomic<Bool>(false)
   let didRefuse = Callback()
@@ -133,12 +134,21 @@ final class CommitPipeline: @unchecked Sendable {
       return try commitContended(kind, family, key, value, isLogged: isLogged, waitsForSync: waitsForSync)
     }
     defer { if !queue.resignIfAlone(lead) { resign(lead) } }
-    try checkWritable(lead)
+    if isImpaired.load(ordering: .acquiring) {
+      try repair(lead)
+      try checkAcceptance(frees: kind != .put && kind != .merge)
+    }
     if family.isDropped { throw Self.droppedError(family) }
     let hasRoom = unsafe family.borrowedActive(lead).withGuaranteed {
       $0.hasRoom(keySize: key.count, valueSize: value.count)
     }
-    if !hasRoom { try makeRoom(in: family, for: MemTableRequirement(byteCount: key.count + value.count), lead) }
+    if !hasRoom {
+      let need = MemTableRequirement(byteCount: key.count + value.count)
+      do throws(EngineError) { try makeRoom(in: family, for: need, lead) } catch {
+        guard usesReserve(after: error, frees: kind != .put && kind != .merge) else { throw error }
+        try makeRoom(in: family, for: need, lead)
+      }
+    }
     let sequence = SequenceNumber(nextSequence)
     var position = LogPosition.zero
     let isLogged = isLogged && !family.isVolatile
@@ -148,7 +158,7 @@ final class CommitPipeline: @unchecked Sendable {
       BatchFormat.append(kind, family.id, key, value, to: &scratch)
       if !log.current(lead).hasRoom(payloadSize: scratch.count) {
         let need = MemTableRequirement(byteCount: key.count + value.count)
-        try makeRoomInLog(scratch.count, lead, alsoIn: family, for: need)
+        try makeRoomInLog(scratch.count, lead, frees: kind != .put && kind != .merge, alsoIn: family, for: need)
       }
       position = try log.append(sequence: sequence, payload: scratch.view, lead)
       if family.activeSegment(lead) == nil { family.beginActive(segment: log.current(lead).number, lead) }
@@ -275,12 +285,21 @@ final class CommitPipeline: @unchecked Sendable {
   private func apply(
     _ payload: ByteView, entryCount: Int, isLogged: Bool, _ terms: CommitTerms, _ lead: borrowing CommitLead
   ) throws(EngineError) -> Receipt {
-    try checkWritable(lead)
+    if isImpaired.load(ordering: .acquiring) {
+      try repair(lead)
+      try checkAcceptance(frees: Self.freesSpace(payload, ownByteCount: terms.ownByteCount))
+    }
     try resolveFamilies(payload, lead)
     // No other commit runs from here on: this thread leads until the batch is visible.
     if let condition = terms.condition { try condition.check(lead) }
     if let prepared = terms.prepared { touched.take(prepared) }
-    try makeRoomInMemTables(lead)
+    do throws(EngineError) { try makeRoomInMemTables(lead) } catch {
+      // What waits to be flushed may fit into the space of the reserve.
+      guard usesReserve(after: error, frees: Self.freesSpace(payload, ownByteCount: terms.ownByteCount)) else {
+        throw error
+      }
+      try makeRoomInMemTables(lead)
+    }
     // An empty batch takes a sequence, too, so that its commit has a position in the order.
     let count = UInt64(max(entryCount, 1))
     let last = SequenceNumber(nextSequence + count - 1)
@@ -291,7 +310,8 @@ final class CommitPipeline: @unchecked Sendable {
     if isLogged {
       let logged = volatileCount == 0 ? payload : try loggedPart(of: payload, lead)
       while !log.current(lead).hasRoom(payloadSize: logged.count) {
-        try makeRoomInLog(logged.count, lead)
+        try makeRoomInLog(
+          logged.count, lead, frees: Self.freesSpace(payload, ownByteCount: terms.ownByteCount))
         try makeRoomInMemTables(lead)
       }
       position = try log.append(
@@ -334,11 +354,12 @@ final class CommitPipeline: @unchecked Sendable {
   /// Makes room in the log, and in the memtable of `family` if that was frozen to free a part of the log.
   @inline(never)
   private func makeRoomInLog(
-    _ payloadSize: Int, _ lead: borrowing CommitLead, alsoIn family: FamilyState, for need: MemTableRequirement
+    _ payloadSize: Int, _ lead: borrowing CommitLead, frees: Bool, alsoIn family: FamilyState,
+    for need: MemTableRequirement
   ) throws(EngineError) {
     // Making room in a memtable may restart the log in a segment that is too small.
     while !log.current(lead).hasRoom(payloadSize: payloadSize) {
-      try makeRoomInLog(payloadSize, lead)
+      try makeRoomInLog(payloadSize, lead, frees: frees)
       if !family.active(lead).hasRoom(for: need) { try makeRoom(in: family, for: need, lead) }
     }
   }
@@ -495,7 +516,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// Ends these checks, unless writes are refused.
   func clearBroken() {
     isImpaired.store(false, ordering: .releasing)
-    if poisonError != nil || log.isBroken { noteBroken() }
+    if poisonError != nil || log.isBroken || acceptsOnlyDeletes { noteBroken() }
   }
 
   /// The reason for which commits are refused, or `nil` if they are accepted.

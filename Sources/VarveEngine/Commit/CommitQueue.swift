@@ -215,6 +215,8 @@ struct CommitTerms: Sendable {
   var waitsForSync = false
   /// The range deletes of a large batch, prepared by its writer.
   var prepared: PreparedTombstones?
+  /// The bytes at the end of the payload that the database itself added, which a full disk does not refuse.
+  var ownByteCount = 0
   /// A Boolean value that indicates whether the batch is one range tombstone over keys that are dead already.
   ///
   /// No reader sees a difference (`DeadRuns`).

@@ -113,6 +113,7 @@ extension BackgroundWork {
     try familyChanges.withLock { (_) throws(EngineError) in
       try pipeline.lead { (lead) throws(EngineError) in
         try pipeline.syncLeading(lead)
+        try requireSpace()
         return try pipeline.commitSequence(lead) { (sequence) throws(EngineError) in
           // The family is checked only here, because a commit that waited for the lead may have written to it just now.
           if family.isDropped { throw CommitPipeline.droppedError(family) }

@@ -94,6 +94,9 @@ extension EngineCore {
     lines.append(views?.overview ?? pipeline.announcer.overview)
     lines.append(keptOverview)
     if let excess = excessOverview { lines.append(excess) }
+    if background.reserve.isExhausted {
+      lines.append("full disk: until there is space again, only writes that free some are accepted")
+    }
     return lines.joined(separator: "\n") + "\n" + tree.budget.overview
   }
 
@@ -115,7 +118,8 @@ extension EngineCore {
     let excess = tree.budget.used - tree.budget.limit
     guard excess > 0 else { return nil }
     let text = "memory: \(excess) bytes more than the budget"
-    return options.readOnly ? text + ", since an engine that only reads can't flush what it replayed" : text
+    if options.readOnly { return text + ", since an engine that only reads can't flush what it replayed" }
+    return background.reserve.isExhausted ? text + ", since there is no space to flush what it replayed" : text
   }
 }
 

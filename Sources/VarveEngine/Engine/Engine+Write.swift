@@ -193,7 +193,8 @@ extension EngineCore {
     }
     let receipt: CommitPipeline.Receipt
     let terms = CommitTerms(
-      stamps: batch.stamps, condition: condition, waitsForSync: durability == .power, prepared: prepared)
+      stamps: batch.stamps, condition: condition, waitsForSync: durability == .power, prepared: prepared,
+      ownByteCount: batch.ownByteCount)
     if isLast || batch.stamps.isEmpty {
       receipt = try pipeline.commit(
         payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none, terms: terms)

@@ -108,6 +108,9 @@ public struct EngineOptions: Sendable {
   /// read-only engine and one whose files other processes cannot see publish no statistics.
   public var publishesStatistics = true
 
+  /// The size in bytes from which on a database keeps a reserve for a full disk (`SpaceReserve`).
+  var reserveDatabaseMinimum: UInt64 = 64 << 20
+
   /// Creates options with the defaults.
   public init() {}
 

@@ -24,6 +24,7 @@ final class Tree: TableReaders {
   /// The number of the database, read from the MANIFEST, and never changed by an edit.
   let databaseID: UInt64
   let incarnation: UInt64
+  private let noSpace = Mutex<NoSpace?>(nil)
   let formatVersion: UInt32
   /// The size of the device in bytes when the engine was opened, or `nil` if it is unknown.
   let diskSize: UInt64?
@@ -58,6 +59,19 @@ final class Tree: TableReaders {
     numbers = manifest
   }
 
+  /// A structure that holds a function, for the reason given at `Callback`.
+  private struct NoSpace {
+    let makesRoom: @Sendable () -> Bool
+  }
+
+  /// Sets the function that makes room for an edit that found no space. It returns whether it did.
+  func onNoSpace(_ makesRoom: @escaping @Sendable () -> Bool) {
+    noSpace.withLock { $0 = NoSpace(makesRoom: makesRoom) }
+  }
+
+  /// The size of the MANIFEST in bytes.
+  var manifestSize: UInt64 { manifest.withLock { $0.size } }
+
   func allocateFileNumber() -> FileNumber { numbers.allocateFileNumber() }
 
   func path(_ name: FileName) -> String { directory + "/" + name.name }
@@ -85,7 +99,7 @@ final class Tree: TableReaders {
       if !dropped.isEmpty { edit.leaveOutTables(of: dropped) }
       let leaving = tablesLeaving(edit, manifest.state)
       let before = manifest.number
-      do throws(EngineError) { try manifest.append(edit) } catch {
+      do throws(EngineError) { try append(edit, to: manifest) } catch {
         let numbers = new.map(\.table.number)
         // After a close the directory, and so the numbers, may belong to another engine: its open removes orphans.
         if manifest.isClosed { throw error }
@@ -109,6 +123,27 @@ final class Tree: TableReaders {
     for table in gone { obsolete.whenGone(table, in: self) }
     removeTables(useless)
     return dropped
+  }
+
+  /// The space that must be left for the edit that names new tables.
+  private static let editSpace: UInt64 = 16 << 10
+
+  /// Throws `.noSpace` if new tables have left no space for the edit that names them.
+  ///
+  /// If that edit failed, the tables could not be removed: they might count after a crash.
+  func requireEditSpace() throws(EngineError) {
+    guard let free = try? environment.fileSystem.freeSpace(directory), free < Self.editSpace else { return }
+    throw EngineError(
+      .noSpace, "new tables leave \(free) bytes, and the edit that names them needs up to \(Self.editSpace)",
+      file: directory)
+  }
+
+  private func append(_ edit: VersionEdit, to manifest: Manifest) throws(EngineError) {
+    do throws(EngineError) { try manifest.append(edit) } catch {
+      guard error.code == .noSpace, let noSpace = noSpace.withLock({ $0 }), noSpace.makesRoom() else { throw error }
+      // The edit may be in the file that failed. Appending rolls now: another file counts, with the edit.
+      try manifest.append(edit)
+    }
   }
 
   /// Makes sure that an edit whose commit failed does not count, not even after a crash.

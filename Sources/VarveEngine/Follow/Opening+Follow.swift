@@ -14,7 +14,9 @@ extension Opening {
     let views = FollowedViews()
     let core: EngineCore
     do throws(EngineError) {
-      core = try makeCore(manifest, files: [], lock: nil, executor: executor, metrics: metrics, views: views)
+      core = try makeCore(
+        manifest, files: [], lock: nil, executor: executor, metrics: metrics, views: views,
+        reserve: SpaceReserve(directory: path, size: nil, environment))
     } catch {
       executor.shutDown()
       metrics.events.finish()

@@ -36,6 +36,8 @@ public enum EngineEvent: Sendable {
   case damageGivenUp(GivenUpDamage)
   /// Work that failed before succeeded.
   case recovered(Work)
+  /// The engine accepts other writes than before: because the disk is full, or no longer.
+  case writesChanged(Engine.AcceptedWrites)
   /// A family was created.
   case familyCreated(name: String, id: FamilyID)
   /// A family was dropped.
@@ -148,6 +150,7 @@ extension EngineEvent: CustomStringConvertible {
     case .damageFound(let block): "a compaction met damage: \(block)"
     case .damageGivenUp(let damage): "damage was given up: \(damage)"
     case .recovered(let work): "\(work.rawValue) recovered"
+    case .writesChanged(let writes): "writes that are accepted: \(writes.rawValue)"
     case .familyCreated(let name, let id): "family \"\(name)\" created, id \(id)"
     case .familyDropped(let name, let id): "family \"\(name)\" dropped, id \(id)"
     case .longLived(let reader, let sequence, let age):

@@ -1,13 +1,16 @@
 extension Opening {
   /// Performs steps 5 to 8.
-  func assemble(_ manifest: Manifest, files: [FileName], lock: (any FileLock)?) throws(EngineError) -> Engine {
+  func assemble(
+    _ manifest: Manifest, files: [FileName], lock: (any FileLock)?, _ reserve: SpaceReserve
+  ) throws(EngineError) -> Engine {
     for file in files { if let number = file.number { manifest.reserveFileNumbers(through: number) } }
     let executor = environment.makeExecutor(options.threadCount)
     let metrics = EngineMetrics(clock: environment.clock)
     if let listener = options.listener { _ = metrics.events.add(listener) }
     do throws(EngineError) {
       return Engine(
-        try makeCore(manifest, files: files, lock: lock, executor: executor, metrics: metrics, views: nil))
+        try makeCore(
+          manifest, files: files, lock: lock, executor: executor, metrics: metrics, views: nil, reserve: reserve))
     } catch {
       executor.shutDown()
       metrics.events.finish()
@@ -18,7 +21,7 @@ extension Opening {
 
   func makeCore(
     _ manifest: Manifest, files: [FileName], lock: (any FileLock)?, executor: any BackgroundExecutor,
-    metrics: EngineMetrics, views: FollowedViews?
+    metrics: EngineMetrics, views: FollowedViews?, reserve: SpaceReserve
   ) throws(EngineError) -> EngineCore {
     let registry = FamilyRegistry()
     let epochs = ReadEpochs(clock: environment.clock)
@@ -43,10 +46,11 @@ extension Opening {
         maker: ReplayFlush.Maker(
           tree: tree, options: options, plan: plan, executor: executor, metrics: metrics,
           picker: LeveledCompactionPicker(
-            options: plan.pickerOptions(threadCount: executor.parallelism, diskSize: tree.diskSize))))
+            options: plan.pickerOptions(threadCount: executor.parallelism, diskSize: tree.diskSize)),
+          hasSpace: !reserve.isExhausted))
     let log = try beginLog(
       manifest, files: files, replayed: replayed, executor: executor, plan: plan, account: budget.account(.log),
-      metrics: metrics, tree: tree,
+      metrics: metrics, tree: tree, hasSpace: !reserve.isExhausted,
       oldestNeeded: registry.all.compactMap(\.state.oldestSegment).min())
     let pipeline = CommitPipeline(
       log: log, memory: memory, families: registry, lastSequence: replayed.lastSequence,
@@ -58,7 +62,7 @@ extension Opening {
     let background = BackgroundWork(
       options: options, plan: plan, tree: tree, pipeline: pipeline, registry: registry, epochs: epochs,
       snapshots: snapshots,
-      executor: executor, obsolete: obsolete, metrics: metrics)
+      executor: executor, obsolete: obsolete, reserve: reserve, metrics: metrics)
     return EngineCore(background, defaultFamily: defaultFamily, fileLock: lock, views: views)
   }
 
@@ -98,7 +102,7 @@ extension Opening {
 
   private func beginLog(
     _ manifest: Manifest, files: [FileName], replayed: ReplayedLog, executor: any BackgroundExecutor,
-    plan: MemoryPlan, account: MemoryAccount, metrics: EngineMetrics, tree: Tree,
+    plan: MemoryPlan, account: MemoryAccount, metrics: EngineMetrics, tree: Tree, hasSpace: Bool,
     oldestNeeded: FileNumber?
   ) throws(EngineError) -> LogWriter {
     if options.readOnly { return try makeIdleLog(manifest, executor, plan) }
@@ -111,7 +115,7 @@ extension Opening {
       directory: path, fileSystem: fileSystem, usesMapping: fileSystem.supportsMapping(path),
       account: account)
     let chain = replayed.outcome.chain
-    for link in chain { try syncReplayed(link) }
+    for link in chain { try syncReplayed(link, hasSpace: hasSpace) }
     let log = try LogWriter(
       environment: environment, executor: executor, directory: path, databaseID: manifest.state.databaseID,
       options: plan.logOptions(usesMapping: pool.usesMapping),
@@ -158,7 +162,10 @@ extension Opening {
   ///
   /// Bytes without a durable mark may have been through a failed sync of an earlier engine: their pages can be read,
   /// but no sync writes them. So the same bytes are written again first.
-  private func syncReplayed(_ link: LogRecovery.Link) throws(EngineError) {
+  ///
+  /// On a full disk, the space past the records is given up, so that an engine that is killed again and again does not
+  /// add a segment each time.
+  private func syncReplayed(_ link: LogRecovery.Link, hasSpace: Bool) throws(EngineError) {
     let file = try environment.fileSystem.openFile(path + "/" + FileName.log(link.number).name, writable: true)
     defer { file.close() }
     try repairHeader(of: file, link)
@@ -172,6 +179,7 @@ extension Opening {
         start = end
       }
     }
+    if !hasSpace { try file.truncate(to: UInt64(link.end)) }
     try file.sync()
   }
 
@@ -204,7 +212,7 @@ extension Opening {
         // unknown whether all blocks of a pooled file are still allocated, as a mapping needs: a copy may have left
         // holes.
         case .currentTemporary, .statistics, .pooledLog: true
-        case .lock, .current, .shared: false
+        case .lock, .current, .shared, .reserve: false
         }
       guard isOrphan, try environment.fileSystem.attributes(path + "/" + file.name) != nil else { continue }
       try environment.fileSystem.remove(path + "/" + file.name)

@@ -105,7 +105,17 @@ struct Opening {
   }
 
   private func open(lock: any FileLock) throws(EngineError) -> Engine {
+    let reserve = try SpaceReserve.find(in: path, environment)
+    do throws(EngineError) { return try open(reserve, lock: lock) } catch {
+      // Nothing that the attempt left counts: the next one is like an open after a crash.
+      guard error.code == .noSpace, reserve.giveUp() else { throw error }
+      return try open(reserve, lock: lock)
+    }
+  }
+
+  private func open(_ reserve: SpaceReserve, lock: any FileLock) throws(EngineError) -> Engine {
     let (files, hasCurrent) = try findDatabase()
+    try giveUpIfShort(reserve, files)
     let manifest =
       hasCurrent
       ? try Manifest.recover(directory: path, fileSystem: fileSystem, random: environment.random)
@@ -114,8 +124,20 @@ struct Opening {
       manifest.close()
       throw error
     }
-    return try assemble(manifest, files: files, lock: lock)
+    return try assemble(manifest, files: files, lock: lock, reserve)
   }
+
+  /// Gives up the reserve if there is no space for a new MANIFEST and the first segment of the log.
+  private func giveUpIfShort(_ reserve: SpaceReserve, _ files: [FileName]) throws(EngineError) {
+    var need = UInt64(Limits.logSegmentSizeMinimum) + Self.openingNeed
+    for case .manifest(let number) in files {
+      need += 2 * (try fileSystem.attributes(path + "/" + FileName.manifest(number).name)?.size ?? 0)
+    }
+    if reserve.freeSpace < need { reserve.giveUp() }
+  }
+
+  /// The space that small files, and the blocks of a directory, may need.
+  private static let openingNeed: UInt64 = 64 << 10
 
   /// Throws if a directory without CURRENT has data: a crash during creation leaves at most a MANIFEST.
   private func requireEmpty(_ names: [String]) throws(EngineError) {
@@ -124,7 +146,7 @@ struct Opening {
       case .log, .table, .pooledLog:
         throw .corruption(
           "CURRENT is missing, but \(name) exists: the directory is neither empty nor a complete database", file: path)
-      case .lock, .current, .currentTemporary, .manifest, .shared, .statistics: continue
+      case .lock, .current, .currentTemporary, .manifest, .shared, .statistics, .reserve: continue
       case nil:
         throw EngineError(
           .notADatabase,

@@ -44,6 +44,8 @@ final class Manifest: @unchecked Sendable {
   /// The offset of the next record.
   private var tail: UInt64
   private var snapshotSize: UInt64
+  /// The size of the current file in bytes.
+  var size: UInt64 { tail }
 
   /// Whether, and why, the next append must roll.
   private enum Health {

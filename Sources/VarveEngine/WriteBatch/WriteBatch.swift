@@ -20,6 +20,10 @@ public struct WriteBatch: ~Copyable, Sendable {
   public private(set) var count: Int = 0
   /// The number of entries that are range deletes.
   private(set) var rangeDeleteCount = 0
+  /// The bytes at the end that the database on the engine added to the program's entries.
+  ///
+  /// On a full disk they don't count when the engine decides whether the batch frees space.
+  package var ownByteCount = 0
 
   /// Creates an empty batch with a capacity in bytes.
   public init(capacity: Int = 256) { payload = ByteWriter(capacity: capacity) }
@@ -36,6 +40,7 @@ public struct WriteBatch: ~Copyable, Sendable {
     stamps.removeAll(keepingCapacity: true)
     count = 0
     rangeDeleteCount = 0
+    ownByteCount = 0
   }
 
   /// The length of a batch at one moment.

@@ -1,0 +1,24 @@
+/// What an engine accepts while the disk is full.
+extension Engine {
+  /// The writes that an engine accepts.
+  public enum AcceptedWrites: String, Sendable, Hashable {
+    /// All writes.
+    case all
+    /// Writes that free space, because the disk is full: drops of families, and batches with a delete and little else.
+    ///
+    /// The puts of such a batch take at most 4 KiB, and 256 bytes and twice the key for each delete; those that an
+    /// object database adds to a program's changes don't count. All other writes throw `.noSpace`. The state ends by
+    /// itself when there is space again.
+    case deletesOnly
+    /// No writes: the engine was opened read-only, or refuses commits until `resume` (``backgroundError`` has the
+    /// cause).
+    case none
+  }
+
+  /// The writes that the engine accepts now. Safe from any thread. Complexity: a few short locks.
+  public var acceptedWrites: AcceptedWrites {
+    core.checkOpen()
+    if core.options.readOnly || core.pipeline.refusal != nil { return .none }
+    return core.background.reserve.isExhausted ? .deletesOnly : .all
+  }
+}
