@@ -45,6 +45,12 @@ extension CompactionScheduler {
     return inputs.flatMap { Compaction(dropping: $0, of: input.family, version: input.version) }
   }
 
+  /// Returns the tables of a version that are known to be covered.
+  func coveredTables(of family: FamilyID, in version: Version) -> Set<FileNumber> {
+    let known = covered.withLock { $0[family] }
+    return Set(known?.idle(in: version, CompactionsInProgress()).flatMap { $0.tables.map(\.number) } ?? [])
+  }
+
   /// Removes tables from the tree. Returns false if that failed.
   @discardableResult
   func drop(_ reservation: Reservation) -> Bool {

@@ -14,23 +14,32 @@ struct StatsCommand: ParsableCommand {
       With --watch the statistics are printed again at each interval, until the process closes the database \
       (status 0) or dies (status 1).
 
+      With --space the space that the database takes is printed instead, by what takes it.
+
       Example: varve stats /data/example.varve --watch --interval 5
       """
   )
 
   @OptionGroup var database: DatabaseArgument
   @Flag(help: "Go on, at each interval, as long as a process has the database open.") var watch = false
+  @Flag(help: "Print the space that the database takes: live data, garbage, what readers and checkpoints keep.")
+  var space = false
   @Option(help: "Seconds between two outputs of --watch, from 0.1.") var interval = 1.0
   @Option(help: "End --watch after so many outputs.") var count: Int?
   @OptionGroup var output: OutputOption
 
   func validate() throws {
     guard interval >= 0.1, interval <= 86_400 else { throw ValidationError("--interval is from 0.1 to 86400 seconds") }
+    if space, watch { throw ValidationError("--space and --watch exclude each other") }
     if let count, count < 1 { throw ValidationError("--count is at least 1") }
   }
 
   func run() throws {
     let sink = try ByteSink.standardOutput()
+    if space {
+      try printSpace(to: sink)
+      return try sink.finish()
+    }
     guard let published = try PublishedStatistics.read(at: database.path) else {
       try printResting(nil, to: sink)
       return try sink.finish()
@@ -41,6 +50,16 @@ struct StatsCommand: ParsableCommand {
       try printResting(published, to: sink)
     }
     try sink.finish()
+  }
+
+  /// Prints the space that a database takes, which may be open in another process.
+  private func printSpace(to sink: ByteSink) throws {
+    try database.reading { engine in
+      let row = SpaceRow(path: database.path, try engine.space())
+      if output.json { return try sink.writeJSON(row) }
+      try sink.writeLine("database  \(database.path)")
+      for line in TextTable.lines(row.table) { try sink.writeLine(line) }
+    }
   }
 
   /// Prints the state on disk of a database that no process writes to.
@@ -127,5 +146,49 @@ private struct StatsRow: Encodable {
     nanoseconds = published?.nanoseconds
     self.diedProcess = diedProcess
     statistics = metrics
+  }
+}
+
+/// The space of a database, as `--space` prints it.
+private struct SpaceRow: Encodable {
+  let path: String
+  let tableBytes: UInt64
+  let liveBytes: UInt64
+  let garbageFoundBytes: UInt64
+  let garbageEstimatedBytes: UInt64
+  let keptBytes: UInt64
+  let sharedBytes: UInt64
+  let logBytes: UInt64
+  let reserveBytes: UInt64
+  let freeBytes: UInt64?
+
+  init(path: String, _ space: EngineSpace) {
+    self.path = path
+    tableBytes = space.tableBytes
+    liveBytes = space.liveBytes
+    garbageFoundBytes = space.garbageFoundBytes
+    garbageEstimatedBytes = space.garbageEstimatedBytes
+    keptBytes = space.keptBytes
+    sharedBytes = space.sharedBytes
+    logBytes = space.logBytes
+    reserveBytes = space.reserveBytes
+    freeBytes = space.freeBytes
+  }
+
+  /// The rows of a table for people.
+  var table: [[String]] {
+    var rows = [
+      ["space", "bytes", ""],
+      ["tables", "\(tableBytes)", ""],
+      ["  live", "\(liveBytes)", "estimated"],
+      ["  garbage", "\(garbageFoundBytes)", "found: under range deletes"],
+      ["  garbage", "\(garbageEstimatedBytes)", "estimated: under deletes"],
+      ["  shared", "\(sharedBytes)", "has another name, as in a checkpoint; deletes do not return it"],
+      ["replaced tables", "\(keptBytes)", "kept for readers, or not removed yet"],
+      ["log", "\(logBytes)", ""],
+      ["reserve", "\(reserveBytes)", "given up when the disk is full"],
+    ]
+    if let freeBytes { rows.append(["free", "\(freeBytes)", "on the device"]) }
+    return rows
   }
 }

@@ -108,12 +108,15 @@ public struct FileAttributes: Sendable, Hashable {
   public let size: UInt64
   /// The identity of the file or directory, or `nil` if the file system has none.
   public let identity: FileIdentity?
+  /// The number of names that the file has, or `nil` if the file system does not know.
+  public let linkCount: UInt64?
 
   /// Creates attributes.
-  public init(isDirectory: Bool, size: UInt64, identity: FileIdentity? = nil) {
+  public init(isDirectory: Bool, size: UInt64, identity: FileIdentity? = nil, linkCount: UInt64? = nil) {
     self.isDirectory = isDirectory
     self.size = size
     self.identity = identity
+    self.linkCount = linkCount
   }
 }
 

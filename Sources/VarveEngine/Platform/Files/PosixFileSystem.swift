@@ -121,7 +121,7 @@ public struct PosixFileSystem: FileSystem {
     case .success(let found):
       return FileAttributes(
         isDirectory: found.st_mode & S_IFMT == S_IFDIR, size: UInt64(max(0, found.st_size)),
-        identity: FileIdentity(found))
+        identity: FileIdentity(found), linkCount: UInt64(found.st_nlink))
     case .failure(let number):
       if number.value == ENOENT || number.value == ENOTDIR { return nil }
       throw SystemError.readingError(number.value, call: "stat", path: path)
