@@ -19,4 +19,11 @@ extension Engine {
     core.checkOpen()
     return core.background.failure
   }
+
+  /// The writes that the engine accepts now. Safe from any thread. Complexity: a few short locks.
+  public var acceptedWrites: AcceptedWrites {
+    core.checkOpen()
+    if core.options.readOnly || core.pipeline.refusal != nil { return .none }
+    return core.background.reserve.isExhausted ? .deletesOnly : .all
+  }
 }

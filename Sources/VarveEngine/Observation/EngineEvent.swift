@@ -37,7 +37,7 @@ public enum EngineEvent: Sendable {
   /// Work that failed before succeeded.
   case recovered(Work)
   /// The engine accepts other writes than before: because the disk is full, or no longer.
-  case writesChanged(Engine.AcceptedWrites)
+  case writesChanged(AcceptedWrites)
   /// A family was created.
   case familyCreated(name: String, id: FamilyID)
   /// A family was dropped.
