@@ -251,7 +251,7 @@ struct BadInputTests {
     let fixture = try DamageFixture(.closed)
     for name in fixture.image.names(suffix: ".sst") {
       // The bytes are those of the version, the required features, and the transform.
-      for (location, value) in [(112, 1), (112, 3), (80, 2), (88, 2)] as [(Int, UInt8)] {
+      for (location, value) in [(112, 1), (112, 3), (80, 4), (88, 2)] as [(Int, UInt8)] {
         var image = fixture.image
         image.files[name]?.patchFooter(at: location, value)
         let fileSystem = try image.makeFileSystem()

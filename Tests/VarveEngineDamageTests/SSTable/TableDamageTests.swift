@@ -170,7 +170,7 @@ struct TableDamageTests {
       return nil
     }
     #expect(code { _ in } == nil)
-    #expect(code { $0.requiredFeatures = 2 } == .unsupportedFormat)
+    #expect(code { $0.requiredFeatures = 4 } == .unsupportedFormat)
     // A section that is announced and missing, and one that exists and is not announced.
     #expect(code { $0.requiredFeatures = TableFormat.rangeTombstoneFeature } == .corruption)
     #expect(code { $0.rangeTombstones = BlockHandle(offset: 0, storedSize: 1, contentSize: 1) } == .corruption)
