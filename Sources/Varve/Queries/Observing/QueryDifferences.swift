@@ -153,31 +153,20 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
   private func difference(
     from before: [[UInt8]], to after: [[UInt8]], _ change: ObservedChange, _ data: ReadData
   ) throws -> QueryChange<Format>? {
-    let difference = after.difference(from: before)
-    let removals = difference.removals.map(\.offset).sorted(by: >)
-    let insertions = difference.insertions.map(\.offset).sorted()
-    // Instances that were moved are in both sets, and remain in the result.
-    let (left, came) = (Set(removals.map { before[$0] }), Set(insertions.map { after[$0] }))
-    let new = came.subtracting(left)
-    let changes = after.indices.filter { change.rows[after[$0]] != nil && !new.contains(after[$0]) }
+    let difference = ListDifference(from: before, to: after) { change.rows[$0] != nil }
+    let new = Set(difference.came)
+    let changes = after.indices.filter { change.rows[after[$0]] != nil && !new.contains($0) }
     if difference.isEmpty, changes.isEmpty { return nil }
     var positions: QueryPositions?
     if let maximum = query.maximum, maximum <= Self.windowMaximum {
-      positions = QueryPositions(removals: removals, insertions: insertions, changes: changes)
+      positions = QueryPositions(
+        removals: difference.removals, insertions: difference.insertions, changes: changes)
     }
     let updated = changes.map { after[$0] }.sorted(by: ByteOrder.precedes)
     return QueryChange(
       version: data.version, isReload: false, ids: try ids(after),
-      inserted: try ids(new.sorted(by: ByteOrder.precedes)),
-      removed: try ids(left.subtracting(came).sorted(by: ByteOrder.precedes)), updated: try ids(updated),
+      inserted: try ids(difference.came.map { after[$0] }.sorted(by: ByteOrder.precedes)),
+      removed: try ids(difference.left.map { before[$0] }.sorted(by: ByteOrder.precedes)), updated: try ids(updated),
       changedFields: try fields(of: updated, data), positions: positions)
-  }
-}
-
-extension CollectionDifference.Change {
-  fileprivate var offset: Int {
-    switch self {
-    case .insert(let offset, _, _), .remove(let offset, _, _): offset
-    }
   }
 }

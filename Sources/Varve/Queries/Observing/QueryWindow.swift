@@ -37,10 +37,9 @@ struct QueryWindow<Format: StoreFormat>: Sendable {
     // Rows after the last entry of a full window were never read.
     let last = entries.count < maximum ? nil : entries.last
     var window = self
-    window.entries.removeAll(where: isChanged)
-    for candidate in candidates where last.map({ !ByteOrder.precedes($0.order, candidate.order) }) ?? true {
-      window.insert(candidate)
-    }
+    window.entries = merged(
+      entries.filter { !isChanged($0) },
+      candidates.filter { candidate in last.map { !ByteOrder.precedes($0.order, candidate.order) } ?? true })
     if window.entries.count >= maximum {
       window.entries.removeSubrange(maximum...)
     } else if let last {
@@ -51,13 +50,21 @@ struct QueryWindow<Format: StoreFormat>: Sendable {
     return window
   }
 
-  private mutating func insert(_ entry: Entry) {
-    var (low, high) = (0, entries.count)
-    while low < high {
-      let middle = (low + high) / 2
-      if ByteOrder.precedes(entries[middle].order, entry.order) { low = middle + 1 } else { high = middle }
+  /// Returns the entries of both lists in order. The first list is in order.
+  private func merged(_ entries: [Entry], _ others: [Entry]) -> [Entry] {
+    if others.isEmpty { return entries }
+    let others = others.sorted { ByteOrder.precedes($0.order, $1.order) }
+    var merged: [Entry] = []
+    merged.reserveCapacity(entries.count + others.count)
+    var next = others[...]
+    for entry in entries {
+      while let other = next.first, ByteOrder.precedes(other.order, entry.order) {
+        merged.append(other)
+        next.removeFirst()
+      }
+      merged.append(entry)
     }
-    entries.insert(entry, at: low)
+    return merged + next
   }
 
   private static func read(_ query: StoreQuery<Format>, _ tx: ReadTransaction) throws -> [Entry] {
