@@ -21,12 +21,14 @@ struct PredicateLowering<Root> {
 
   func condition(_ expression: Any) throws -> Condition<Root> {
     if let known = expression as? any PredicateCondition { return try known.condition(self) }
-    if let path = try path(of: expression) as? KeyPath<Root, Bool> { return term(path, true) }
+    if let field = try path(of: expression), let path = field.path as? KeyPath<Root, Bool> {
+      return term(path, field, .equal(Operand(true)), FieldKeys.some([true])) { $0 }
+    }
     throw unsupported(expression)
   }
 
   /// Returns the path that an expression represents, or nil if it is not a path.
-  func path(of expression: Any) throws -> AnyKeyPath? { try (expression as? any PredicatePath)?.path(self) }
+  func path(of expression: Any) throws -> FieldPath? { try (expression as? any PredicatePath)?.path(self) }
 
   func isRoot(_ other: PredicateExpressions.VariableID) -> Bool { other == variable }
 
@@ -41,13 +43,13 @@ struct PredicateLowering<Root> {
   // MARK: - Terms
 
   private func term<Value>(
-    _ path: KeyPath<Root, Value>, _ comparison: ConditionTerm<Root>.Comparison, _ keys: KeySet?,
+    _ path: KeyPath<Root, Value>, _ field: FieldPath, _ comparison: ConditionTerm<Root>.Comparison, _ keys: KeySet?,
     _ test: @escaping (Value) -> Bool
   ) -> Condition<Root> {
     let parts = Parts(path: path, test: test)
     return Condition(
       ConditionTerm(
-        path: FieldPath(path: path), comparison: comparison, keys: keys, test: { parts.test($0[keyPath: parts.path]) },
+        path: field, comparison: comparison, keys: keys, test: { parts.test($0[keyPath: parts.path]) },
         key: { FieldKeys.key($0[keyPath: parts.path]) }))
   }
 
@@ -57,56 +59,56 @@ struct PredicateLowering<Root> {
     let test: (Value) -> Bool
   }
 
-  func term(_ path: KeyPath<Root, Bool>, _ value: Bool) -> Condition<Root> {
-    term(path, .equal(Operand(value)), FieldKeys.some([value])) { $0 == value }
-  }
-
-  func equal<Value: Equatable>(_ path: AnyKeyPath, _ value: Value, _ expression: Any) throws -> Condition<Root> {
-    guard let path = path as? KeyPath<Root, Value>, let operand = Self.operand(value) else {
+  func equal<Value: Equatable>(_ field: FieldPath, _ value: Value, _ expression: Any) throws -> Condition<Root> {
+    let value = field.fitted(value)
+    guard let path = field.path as? KeyPath<Root, Value>, let operand = Self.operand(value) else {
       throw unsupported(expression)
     }
-    return term(path, .equal(operand), FieldKeys.some([value])) { $0 == value }
+    return term(path, field, .equal(operand), FieldKeys.some([value])) { $0 == value }
   }
 
   func compared<Value: Comparable>(
-    _ path: AnyKeyPath, _ value: Value, isBelow: Bool, orEqual: Bool, _ expression: Any
+    _ field: FieldPath, _ value: Value, isBelow: Bool, orEqual: Bool, _ expression: Any
   ) throws -> Condition<Root> {
-    guard let path = path as? KeyPath<Root, Value>, let operand = Self.operand(value) else {
+    let value = field.fitted(value)
+    guard let path = field.path as? KeyPath<Root, Value>, let operand = Self.operand(value) else {
       throw unsupported(expression)
     }
     let keys = isBelow ? FieldKeys.below(value, orEqual: orEqual) : FieldKeys.above(value, orEqual: orEqual)
     let comparison: ConditionTerm<Root>.Comparison =
       isBelow ? .below(operand, orEqual: orEqual) : .above(operand, orEqual: orEqual)
-    return term(path, comparison, keys) { field in
-      if let keys, Value.self == String.self { return FieldKeys.has(keys, field) }
-      if field == value { return orEqual }
-      return isBelow ? field < value : field > value
+    return term(path, field, comparison, keys) { found in
+      if let keys, Value.self == String.self { return FieldKeys.has(keys, found) }
+      if found == value { return orEqual }
+      return isBelow ? found < value : found > value
     }
   }
 
-  func isIn<Value: Equatable>(_ path: AnyKeyPath, _ values: [Value], _ expression: Any) throws -> Condition<Root> {
-    guard let path = path as? KeyPath<Root, Value> else { throw unsupported(expression) }
+  func isIn<Value: Equatable>(_ field: FieldPath, _ values: [Value], _ expression: Any) throws -> Condition<Root> {
+    guard let path = field.path as? KeyPath<Root, Value> else { throw unsupported(expression) }
+    let values = values.map(field.fitted)
     let operands = try values.map { value in
       guard let operand = Self.operand(value) else { throw unsupported(expression) }
       return operand
     }
-    return term(path, .isIn(Set(operands)), FieldKeys.some(values)) { values.contains($0) }
+    return term(path, field, .isIn(Set(operands)), FieldKeys.some(values)) { values.contains($0) }
   }
 
   func contains<Values: Sequence>(
-    _ path: AnyKeyPath, _ element: Values.Element, _ type: Values.Type, _ expression: Any
+    _ field: FieldPath, _ element: Values.Element, _ type: Values.Type, _ expression: Any
   ) throws -> Condition<Root> where Values.Element: Equatable {
-    guard let path = path as? KeyPath<Root, Values>, let operand = Self.operand(element) else {
+    guard let path = field.path as? KeyPath<Root, Values>, let operand = Self.operand(element) else {
       throw unsupported(expression)
     }
-    return term(path, .element(operand), FieldKeys.some([element])) { $0.contains(element) }
+    return term(path, field, .element(operand), FieldKeys.some([element])) { $0.contains(element) }
   }
 
-  func text(_ path: AnyKeyPath, _ text: String, isPrefix: Bool, _ expression: Any) throws -> Condition<Root> {
-    guard let path = path as? KeyPath<Root, String> else { throw unsupported(expression) }
-    if !isPrefix { return term(path, .substring(text), nil) { $0.contains(text) } }
+  func text(_ field: FieldPath, _ text: String, isPrefix: Bool, _ expression: Any) throws -> Condition<Root> {
+    guard let path = field.path as? KeyPath<Root, String> else { throw unsupported(expression) }
+    let text = field.fitted(text)
+    if !isPrefix { return term(path, field, .substring(text), nil) { $0.contains(text) } }
     let keys = FieldKeys.prefix(text, isOptional: false)
-    return term(path, .prefix(text), keys) { FieldKeys.has(keys, $0) }
+    return term(path, field, .prefix(text), keys) { FieldKeys.has(keys, $0) }
   }
 
   /// Returns the operand of a value, or nil if the value is not hashable.
@@ -121,17 +123,20 @@ struct PredicateLowering<Root> {
 /// An expression that may be a path from the root.
 private protocol PredicatePath {
   /// Returns the path, or nil if it begins at something other than the root.
-  func path<Root>(_ lowering: PredicateLowering<Root>) throws -> AnyKeyPath?
+  func path<Root>(_ lowering: PredicateLowering<Root>) throws -> FieldPath?
 }
 
 extension PredicateExpressions.Variable: PredicatePath {
-  func path<Root>(_ lowering: PredicateLowering<Root>) -> AnyKeyPath? { lowering.isRoot(key) ? \Root.self : nil }
+  func path<Root>(_ lowering: PredicateLowering<Root>) -> FieldPath? {
+    lowering.isRoot(key) ? FieldPath(path: \Root.self, components: []) : nil
+  }
 }
 
 extension PredicateExpressions.KeyPath: PredicatePath {
-  func path<Start>(_ lowering: PredicateLowering<Start>) throws -> AnyKeyPath? {
+  func path<Start>(_ lowering: PredicateLowering<Start>) throws -> FieldPath? {
     guard let start = try lowering.path(of: root) else { return nil }
-    return start == \Start.self ? keyPath : start.appending(path: keyPath)
+    if start.components.isEmpty { return FieldPath(path: keyPath) }
+    return start.path.appending(path: keyPath).map { FieldPath(path: $0, components: start.components + [keyPath]) }
   }
 }
 
@@ -236,11 +241,11 @@ extension PredicateExpressions.RangeExpressionContains: PredicateCondition {
 
 /// A range of values that do not depend on the root.
 private protocol PredicateRange {
-  func condition<Root>(_ path: AnyKeyPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root>
+  func condition<Root>(_ path: FieldPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root>
 }
 
 extension PredicateExpressions.Range: PredicateRange {
-  func condition<Root>(_ path: AnyKeyPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root> {
+  func condition<Root>(_ path: FieldPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root> {
     guard let first = constant(lower, as: LHS.Output.self), let end = constant(upper, as: RHS.Output.self) else {
       throw lowering.unsupported(self)
     }
@@ -250,7 +255,7 @@ extension PredicateExpressions.Range: PredicateRange {
 }
 
 extension PredicateExpressions.ClosedRange: PredicateRange {
-  func condition<Root>(_ path: AnyKeyPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root> {
+  func condition<Root>(_ path: FieldPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root> {
     guard let first = constant(lower, as: LHS.Output.self), let last = constant(upper, as: RHS.Output.self) else {
       throw lowering.unsupported(self)
     }
@@ -260,19 +265,19 @@ extension PredicateExpressions.ClosedRange: PredicateRange {
 }
 
 extension PredicateExpressions.Value: PredicateRange {
-  func condition<Root>(_ path: AnyKeyPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root> {
+  func condition<Root>(_ path: FieldPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root> {
     guard let range = value as? any PredicateBounds else { throw lowering.unsupported(self) }
     return try range.condition(path, lowering)
   }
 }
 
 private protocol PredicateBounds {
-  func condition<Root>(_ path: AnyKeyPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root>
+  func condition<Root>(_ path: FieldPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root>
 }
 
 extension Range: PredicateBounds {
   fileprivate func condition<Root>(
-    _ path: AnyKeyPath, _ lowering: PredicateLowering<Root>
+    _ path: FieldPath, _ lowering: PredicateLowering<Root>
   ) throws -> Condition<Root> {
     try lowering.compared(path, lowerBound, isBelow: false, orEqual: true, self)
       && lowering.compared(path, upperBound, isBelow: true, orEqual: false, self)
@@ -281,7 +286,7 @@ extension Range: PredicateBounds {
 
 extension ClosedRange: PredicateBounds {
   fileprivate func condition<Root>(
-    _ path: AnyKeyPath, _ lowering: PredicateLowering<Root>
+    _ path: FieldPath, _ lowering: PredicateLowering<Root>
   ) throws -> Condition<Root> {
     try lowering.compared(path, lowerBound, isBelow: false, orEqual: true, self)
       && lowering.compared(path, upperBound, isBelow: true, orEqual: true, self)

@@ -1,12 +1,15 @@
 /// Values that a field can be compared with.
 public typealias Storable = Hashable & Sendable
 
+// Each operator compares the field with the value as `FieldPath.fitted` returns it: folded, if the field is.
+//
 // Each operator has a right operand of a single type, so that the compiler checks long conditions quickly.
 
 extension Field where Value: Storable {
   /// Returns the condition that the field has a value; nil equals nil.
   public static func == (field: Self, value: Value) -> Condition<Root> {
-    field.condition(.equal(Operand(value)), FieldKeys.some([value])) { $0 == value }
+    let value = field.fieldPath.fitted(value)
+    return field.condition(.equal(Operand(value)), FieldKeys.some([value])) { $0 == value }
   }
 
   /// Returns the condition that the field has another value, or is nil.
@@ -14,7 +17,7 @@ extension Field where Value: Storable {
 
   /// Returns the condition that the field has one of several values. Without values, it is never fulfilled.
   public func isIn(_ values: some Sequence<Value>) -> Condition<Root> {
-    let values = Set(values)
+    let values = Set(values.map(fieldPath.fitted))
     return condition(.isIn(Set(values.map { Operand($0) })), FieldKeys.some(values)) { values.contains($0) }
   }
 }
@@ -22,27 +25,39 @@ extension Field where Value: Storable {
 extension Field where Value: Storable & Comparable {
   /// Returns the condition that the field is less than a value.
   public static func < (field: Self, value: Value) -> Condition<Root> {
-    field.comparison(.below(Operand(value), orEqual: false), FieldKeys.below(value, orEqual: false)) { $0 < value }
+    let value = field.fieldPath.fitted(value)
+    return field.comparison(.below(Operand(value), orEqual: false), FieldKeys.below(value, orEqual: false)) {
+      $0 < value
+    }
   }
 
   /// Returns the condition that the field is less than or equal to a value.
   public static func <= (field: Self, value: Value) -> Condition<Root> {
-    field.comparison(.below(Operand(value), orEqual: true), FieldKeys.below(value, orEqual: true)) { $0 <= value }
+    let value = field.fieldPath.fitted(value)
+    return field.comparison(.below(Operand(value), orEqual: true), FieldKeys.below(value, orEqual: true)) {
+      $0 <= value
+    }
   }
 
   /// Returns the condition that the field is greater than a value.
   public static func > (field: Self, value: Value) -> Condition<Root> {
-    field.comparison(.above(Operand(value), orEqual: false), FieldKeys.above(value, orEqual: false)) { $0 > value }
+    let value = field.fieldPath.fitted(value)
+    return field.comparison(.above(Operand(value), orEqual: false), FieldKeys.above(value, orEqual: false)) {
+      $0 > value
+    }
   }
 
   /// Returns the condition that the field is greater than or equal to a value.
   public static func >= (field: Self, value: Value) -> Condition<Root> {
-    field.comparison(.above(Operand(value), orEqual: true), FieldKeys.above(value, orEqual: true)) { $0 >= value }
+    let value = field.fieldPath.fitted(value)
+    return field.comparison(.above(Operand(value), orEqual: true), FieldKeys.above(value, orEqual: true)) {
+      $0 >= value
+    }
   }
 
   /// Returns the condition that the field is in a range.
   public func isIn(_ range: ClosedRange<Value>) -> Condition<Root> {
-    let (lower, upper) = (range.lowerBound, range.upperBound)
+    let (lower, upper) = (fieldPath.fitted(range.lowerBound), fieldPath.fitted(range.upperBound))
     return comparison(
       .range(Operand(lower), Operand(upper), isClosed: true), FieldKeys.range(lower, upper, isClosed: true)
     ) { range.contains($0) }
@@ -50,7 +65,7 @@ extension Field where Value: Storable & Comparable {
 
   /// Returns the condition that the field is in a range.
   public func isIn(_ range: Range<Value>) -> Condition<Root> {
-    let (lower, upper) = (range.lowerBound, range.upperBound)
+    let (lower, upper) = (fieldPath.fitted(range.lowerBound), fieldPath.fitted(range.upperBound))
     return comparison(
       .range(Operand(lower), Operand(upper), isClosed: false), FieldKeys.range(lower, upper, isClosed: false)
     ) { range.contains($0) }
@@ -63,31 +78,43 @@ extension Field {
   /// Returns the condition that the field is not nil, and less than a value.
   public static func < <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
-    field.comparison(.below(Operand(value), orEqual: false), FieldKeys.below(value, orEqual: false)) { $0 < value }
+    let value = field.fieldPath.fitted(value)
+    return field.comparison(.below(Operand(value), orEqual: false), FieldKeys.below(value, orEqual: false)) {
+      $0 < value
+    }
   }
 
   /// Returns the condition that the field is not nil, and less than or equal to a value.
   public static func <= <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
-    field.comparison(.below(Operand(value), orEqual: true), FieldKeys.below(value, orEqual: true)) { $0 <= value }
+    let value = field.fieldPath.fitted(value)
+    return field.comparison(.below(Operand(value), orEqual: true), FieldKeys.below(value, orEqual: true)) {
+      $0 <= value
+    }
   }
 
   /// Returns the condition that the field is not nil, and greater than a value.
   public static func > <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
-    field.comparison(.above(Operand(value), orEqual: false), FieldKeys.above(value, orEqual: false)) { $0 > value }
+    let value = field.fieldPath.fitted(value)
+    return field.comparison(.above(Operand(value), orEqual: false), FieldKeys.above(value, orEqual: false)) {
+      $0 > value
+    }
   }
 
   /// Returns the condition that the field is not nil, and greater than or equal to a value.
   public static func >= <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
-    field.comparison(.above(Operand(value), orEqual: true), FieldKeys.above(value, orEqual: true)) { $0 >= value }
+    let value = field.fieldPath.fitted(value)
+    return field.comparison(.above(Operand(value), orEqual: true), FieldKeys.above(value, orEqual: true)) {
+      $0 >= value
+    }
   }
 
   /// Returns the condition that the field has a value in a range.
   public func isIn<Wrapped: Storable & Comparable>(_ range: ClosedRange<Wrapped>) -> Condition<Root>
   where Value == Wrapped? {
-    let (lower, upper) = (range.lowerBound, range.upperBound)
+    let (lower, upper) = (fieldPath.fitted(range.lowerBound), fieldPath.fitted(range.upperBound))
     return comparison(
       .range(Operand(lower), Operand(upper), isClosed: true), FieldKeys.range(lower, upper, isClosed: true)
     ) { range.contains($0) }
@@ -96,7 +123,7 @@ extension Field {
   /// Returns the condition that the field has a value in a range.
   public func isIn<Wrapped: Storable & Comparable>(_ range: Range<Wrapped>) -> Condition<Root>
   where Value == Wrapped? {
-    let (lower, upper) = (range.lowerBound, range.upperBound)
+    let (lower, upper) = (fieldPath.fitted(range.lowerBound), fieldPath.fitted(range.upperBound))
     return comparison(
       .range(Operand(lower), Operand(upper), isClosed: false), FieldKeys.range(lower, upper, isClosed: false)
     ) { range.contains($0) }
@@ -131,6 +158,7 @@ extension Field where Value: QueryableText {
   /// Returns the condition that the field begins with a text, compared by Unicode scalars in normal form C: "e" is not
   /// a prefix of "é".
   public func hasPrefix(_ prefix: String) -> Condition<Root> {
+    let prefix = fieldPath.fitted(prefix)
     let keys = FieldKeys.prefix(prefix, isOptional: Value.isOptionalText)
     return condition(.prefix(prefix), keys) { FieldKeys.has(keys, $0) }
   }
@@ -145,13 +173,17 @@ extension Field {
 
 extension Field where Value == String {
   /// Returns the condition that the field contains a text, compared by characters.
-  public func contains(_ text: String) -> Condition<Root> { condition(.substring(text), nil) { $0.contains(text) } }
+  public func contains(_ text: String) -> Condition<Root> {
+    let text = fieldPath.fitted(text)
+    return condition(.substring(text), nil) { $0.contains(text) }
+  }
 }
 
 extension Field where Value == String? {
   /// Returns the condition that the field is not nil and contains a text, compared by characters.
   public func contains(_ text: String) -> Condition<Root> {
-    condition(.substring(text), nil) { $0?.contains(text) ?? false }
+    let text = fieldPath.fitted(text)
+    return condition(.substring(text), nil) { $0?.contains(text) ?? false }
   }
 }
 

@@ -9,6 +9,12 @@ public struct FieldPath: @unchecked Sendable {
     self.path = path
     self.components = components ?? [path]
   }
+
+  /// Whether the field is the folded form of a text (`String.folded`).
+  var isFolded: Bool { components.last == \String.folded }
+
+  /// Returns a value as the field would have it: folded, if the field is.
+  func fitted<Value>(_ value: Value) -> Value { isFolded ? FoldedParts.folded(value) : value }
 }
 
 extension FieldPath: Hashable {

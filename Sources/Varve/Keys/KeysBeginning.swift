@@ -42,21 +42,24 @@ extension KeyBounds {
 public struct KeyBeginning: Sendable {
   /// The type of the first parts.
   let keyType: KeyType
-  private let encoded: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
+  private let encode: @Sendable (FoldedParts) throws -> (lower: [UInt8], upper: [UInt8]?)
 
   /// Creates the range of the keys that begin with a value of a range.
   init<First: KeyCodable>(with range: some KeyBounds<First>) {
     keyType = First.keyType
-    encoded = Result {
-      if let beginning = range.beginning { return try beginning.bounds() }
-      var lower = try range.lowerKey?.encoded() ?? []
-      if range.lowerKey != nil, !range.includesLowerKey { lower = KeyRange.end(ofParts: lower) }
-      var upper = try range.upperKey?.encoded()
-      if range.includesUpperKey { upper = upper.map(KeyRange.end(ofParts:)) }
-      return (lower, upper)
+    let (beginning, lower, upper) = (range.beginning, range.lowerKey, range.upperKey)
+    let (includesLower, includesUpper) = (range.includesLowerKey, range.includesUpperKey)
+    encode = { folded in
+      if let beginning { return try beginning.bounds(folded) }
+      var first = try lower.map { try folded.fitted($0).encoded() } ?? []
+      if lower != nil, !includesLower { first = KeyRange.end(ofParts: first) }
+      var end = try upper.map { try folded.fitted($0).encoded() }
+      if includesUpper { end = end.map(KeyRange.end(ofParts:)) }
+      return (first, end)
     }
   }
 
-  /// Returns the encoded lower bound, and the upper bound or nil if there is none. Throws `.invalidKey`.
-  func bounds() throws -> (lower: [UInt8], upper: [UInt8]?) { try encoded.get() }
+  /// Returns the encoded lower bound, and the upper bound or nil if there is none; `folded` has the parts whose text is
+  /// folded. Throws `.invalidKey`.
+  func bounds(_ folded: FoldedParts = .none) throws -> (lower: [UInt8], upper: [UInt8]?) { try encode(folded) }
 }

@@ -9,6 +9,7 @@ final class NamedIndex<Instance>: Sendable {
   let definition: String
 
   let plan: IndexPlan
+  let foldedParts: FoldedParts
   /// The key of the index in the part `collisions`.
   let collisionsKey: [UInt8]
 
@@ -17,6 +18,7 @@ final class NamedIndex<Instance>: Sendable {
     self.declaration = declaration
     self.definition = definition
     plan = IndexPlan(name, declaration)
+    foldedParts = FoldedParts(declaration.fields.map(\.path))
     collisionsKey = IndexFormat.collisionsKey(of: name, definition: definition)
   }
 

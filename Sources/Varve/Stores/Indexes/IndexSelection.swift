@@ -17,8 +17,9 @@ struct IndexSelection<Format: StoreFormat>: Sendable {
   init<Index: StoreIndex, Bound: KeyCodable>(
     _ range: some KeyBounds<Bound>, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) {
-    slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
-    bounds = Result { try KeyBeginning(with: range).bounds() }
+    let slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
+    self.slot = slot
+    bounds = Result { try KeyBeginning(with: range).bounds(try Self.folded(slot.get())) }
     isDescending = descending
     self.limit = limit
   }
@@ -27,13 +28,19 @@ struct IndexSelection<Format: StoreFormat>: Sendable {
   init<Index: StoreIndex, Value: KeyCodable>(
     value: Value, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) {
-    slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
+    let slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
+    self.slot = slot
     bounds = Result {
-      let bytes = try value.encoded()
+      let bytes = try Self.folded(slot.get()).fitted(value).encoded()
       return (bytes, KeyRange.end(ofParts: bytes))
     }
     isDescending = descending
     self.limit = limit
+  }
+
+  /// Returns the folded parts of the values of an index.
+  private static func folded(_ slot: Int) throws -> FoldedParts {
+    try FormatIndexes<Format>.found().list[slot].foldedParts
   }
 
   /// Returns the check of the rows' values, or nil if none is needed. It is needed if the index has only prefixes of
