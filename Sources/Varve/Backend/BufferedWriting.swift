@@ -96,6 +96,20 @@ public final class BufferedWriting: StorageWriting {
     content.appendedFamilies.insert(family.number)
   }
 
+  /// Returns the last appended change of a key. Complexity: O(n) in the appended changes.
+  public func appendedChange(of key: [UInt8], in family: StorageFamily) -> AppendedChange? {
+    var found: AppendedChange?
+    content.appended.forEach { operation, number, other, value in
+      guard number == family.number, other.copied == key else { return }
+      switch operation {
+      case .put: found = .put(value.copied)
+      case .delete, .singleDelete: found = .delete
+      case .deleteRange, .deleteToEnd, .add, .putStamped: break
+      }
+    }
+    return found
+  }
+
   /// Returns whether a change was appended for a family.
   public func hasAppended(to family: StorageFamily) -> Bool { content.appendedFamilies.contains(family.number) }
 

@@ -24,6 +24,8 @@ final class EngineWriting: StorageWriting {
   private let sizeWithoutIndex = Atomic<Int>(0)
   /// The positions in `appended` at which savepoints were set.
   private var appendedMarks: [WriteBatch.Mark] = []
+  /// Where the last change of each key of `appended` is, for each family of which this was asked.
+  private var appendedIndexes: [UInt32: AppendedIndex] = [:]
   /// The families of `appended`, each with the number of entries that it had before the family's first entry.
   private var appendedFamilies: [(number: UInt32, start: Int)] = []
   private var scratchFamilies: [UInt32] = []
@@ -224,6 +226,16 @@ final class EngineWriting: StorageWriting {
 
   func hasAppended(to family: StorageFamily) -> Bool { appendedFamilies.contains { $0.number == family.number } }
 
+  func appendedChange(of key: [UInt8], in family: StorageFamily) throws -> AppendedChange? {
+    guard hasAppended(to: family) else { return nil }
+    return try mapped { () throws(EngineError) in
+      let number = family.number
+      guard let offset = try appendedIndexes[number, default: AppendedIndex()].offset(of: key, in: number, of: appended)
+      else { return nil }
+      return try appended.value(at: offset).map { .put($0) } ?? .delete
+    }
+  }
+
   @inline(__always)
   private func noteAppended(_ family: StorageFamily, after count: Int) {
     noteSizeWithoutIndex()
@@ -332,6 +344,7 @@ final class EngineWriting: StorageWriting {
     let mark = appendedMarks.removeLast()
     if mark.count == appended.count { return }
     appended.cut(to: mark)
+    for number in appendedIndexes.keys { appendedIndexes[number]?.cut(to: appended.byteCount) }
     noteSizeWithoutIndex()
     appendedFamilies.removeAll { $0.start >= mark.count }
   }

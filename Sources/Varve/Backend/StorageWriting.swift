@@ -45,6 +45,10 @@ public protocol StorageWriting: AnyObject {
   func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws
   /// Returns whether a change was appended for a family.
   func hasAppended(to family: StorageFamily) -> Bool
+  /// Returns the last change of a key that was appended, or nil if there is none. Appended range deletes are ignored.
+  /// Complexity: amortized constant for each appended change, or linear in them for storages that do not implement
+  /// writing themselves.
+  func appendedChange(of key: [UInt8], in family: StorageFamily) throws -> AppendedChange?
   /// Leaves a family, to which nothing was written yet, out of the commit, also after savepoints are rolled back. The
   /// writes to it are visible through this instance only.
   func markAsScratch(_ family: StorageFamily) throws
@@ -75,6 +79,14 @@ public protocol StorageWriting: AnyObject {
   func releaseSavepoint()
   /// Removes the last savepoint and undoes the writes since.
   func rollBack()
+}
+
+/// A change of a key that was appended.
+public enum AppendedChange: Hashable, Sendable {
+  /// The key has this value.
+  case put([UInt8])
+  /// The key has no value.
+  case delete
 }
 
 extension StorageWriting {

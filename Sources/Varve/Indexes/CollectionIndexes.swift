@@ -80,7 +80,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     if indexes.contains(where: { $0.declaration.readsMetadata || $0.declaration.isDirect }) {
       configuration.events.insert(.metadata)
     }
-    configuration.needs = [.oldRows, .before]
+    configuration.needs = .before
     configuration.delivery = .immediate
     configuration.isConcurrent = true
     configuration.catchesUp = true

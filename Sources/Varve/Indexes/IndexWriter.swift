@@ -1,10 +1,12 @@
 /// Updates the entries of a collection's indexes when rows change, in one transaction.
 ///
 /// # The path of a change
-/// `willChange` computes the values of the row before and after the change, and throws for values that cannot be
-/// entered; `didChange` enters the difference. If the row was written under the current definitions, the values of the
-/// old row are those in the indexes. Otherwise (it was not reviewed yet, or cannot be decoded) they are the values that
-/// the row has emitted.
+/// `willChange` computes the values of the row after the change, reads those that the row has emitted, and throws for
+/// values that cannot be entered; `didChange` enters the difference.
+///
+/// The values of the row before the change are never computed. Decoding it again may give others than those that were
+/// entered: a conversion or an initializer may fill a field anew at each call, a computed property may depend on the
+/// time, and an encoder may leave out a field. Entries of such values would stay for ever.
 ///
 /// # Invariants
 /// 1. The entries of a row in the indexes that have all rows are those that `emitted` has for it, including the writes
@@ -27,8 +29,11 @@ final class IndexWriter<Instance: Codable & Sendable> {
 
   private let state = StatePointer(State())
   private var isNewIndexed = true
-  private var isOldKnown = true
+  /// Whether the row was in the indexes before the change, or nil if it has emitted nothing.
+  private var wasIndexed: Bool?
   private var isPrepared = false
+  /// Whether the transaction has entered values of rows that it did not change: a build passes them, or a review.
+  private var hasPassedRows = false
   /// The values that were entered into deferred indexes.
   private var deferred: Set<DeferredValue> = []
 
@@ -51,7 +56,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     @inline(__always) _read { yield state.pointee.new }
     @inline(__always) _modify { yield &state.pointee.new }
   }
-  /// The values of the row before the change, or those in the indexes.
+  /// The values of the row in the indexes, before the change.
   private var old: IndexKeys {
     @inline(__always) _read { yield state.pointee.old }
     @inline(__always) _modify { yield &state.pointee.old }
@@ -92,7 +97,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     if change.event == .removed { return }
     note(change.key)
     isNewIndexed = try collectNew(change, isCall: true)
-    isOldKnown = try collectOld(change)
+    try readOld(change)
     if definition.hasUnique { try checkUnique() }
     swap(&prepared, &rowKey)
     isPrepared = true
@@ -108,8 +113,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     for key in new.keys where !key.hasNil {
       let index = definition.plans[key.index]
       guard index.isUnique, !index.isDeferred else { continue }
-      let isOwn = old.keys.contains { $0.index == key.index && new.compare(key, with: old, $0) == 0 }
-      if isOwn && isOldKnown { continue }
+      if old.keys.contains(where: { $0.index == key.index && new.compare(key, with: old, $0) == 0 }) { continue }
       guard try isEnforced(key.index), let holder = try holder(of: new.bytes(key), in: key.index, beside: rowKey) else {
         continue
       }
@@ -151,28 +155,38 @@ final class IndexWriter<Instance: Codable & Sendable> {
     note(change.key)
     let parts = change.parts
     if parts.isSuperset(of: isEmittedCounted), parts.isSuperset(of: isReviewCounted) {
-      // The old row has the values that are in the indexes.
       if !wasPrepared || prepared != rowKey {
         isNewIndexed = try collectNew(change)
-        isOldKnown = try collectOld(change)
+        try readOld(change)
       }
-      return isOldKnown ? try enterDifference(change) : try replaceEmitted(by: change.newRow, fresh: [])
+      return try enterDifference(change)
     }
+    // The row is passed by a build, or was not reviewed yet.
     isNewIndexed = try collectNew(change)
-    if parts.isSuperset(of: isEmittedCounted) {
-      // The row was not reviewed. Its entries may be those of its current decoding, if this transaction has changed it,
-      // and those of an earlier decoding.
-      if try collectOld(change) { try remove(old, exceptIn: []) }
-      return try replaceEmitted(by: change.newRow, fresh: [])
-    }
-    // The row is passed by a build.
-    try replaceEmitted(by: change.newRow, fresh: parts)
+    let fresh = parts.isSuperset(of: isEmittedCounted) ? [] : parts
+    try replaceEmitted(by: change.newRow, fresh: fresh, isAppended: mayBeAppended(change))
+    hasPassedRows = true
+  }
+
+  /// Returns whether the transaction may have entered values of the row before. A row that a build passes, or that is
+  /// inserted, comes for the first time.
+  private func mayBeAppended(_ change: borrowing RowChange) -> Bool {
+    change.event != .inserted && (change.facts.wasChanged || hasPassedRows)
+  }
+
+  /// Reads the values that the row has emitted.
+  private func readOld(_ change: borrowing RowChange) throws {
+    old.removeAll()
+    wasIndexed = nil
+    if change.event == .inserted { return }
+    guard let bytes = try emitted.lastValue(of: rowKey, isAppended: mayBeAppended(change)) else { return }
+    wasIndexed = try EmittedValues.read(bytes, definition.plans, into: &old)
   }
 
   /// Removes the emitted values of the row, except from `fresh` parts, which have none of its entries, and enters its
   /// new values.
-  private func replaceEmitted(by row: [UInt8]?, fresh: PartSet) throws {
-    if let bytes = try emitted.committedValue(of: rowKey) {
+  private func replaceEmitted(by row: [UInt8]?, fresh: PartSet, isAppended: Bool) throws {
+    if let bytes = try emitted.lastValue(of: rowKey, isAppended: isAppended) {
       do {
         _ = try EmittedValues.read(bytes, definition.plans, into: &old)
         try remove(old, exceptIn: fresh)
@@ -194,9 +208,10 @@ final class IndexWriter<Instance: Codable & Sendable> {
     }
   }
 
-  /// Enters new values and removes old ones, for a row that can be decoded before and after the change.
+  /// Enters the values that the row has now and had not before, and removes those that it no longer has.
   private func enterDifference(_ change: borrowing RowChange) throws {
-    var isChanged = change.event == .inserted || change.event == .removed
+    let isRemoved = change.event == .removed
+    var isChanged = isRemoved || wasIndexed != isNewIndexed
     var (oldPosition, newPosition) = (0, 0)
     while oldPosition < old.keys.count || newPosition < new.keys.count {
       let order = order(oldPosition, newPosition)
@@ -216,8 +231,8 @@ final class IndexWriter<Instance: Codable & Sendable> {
         newPosition += 1
       }
     }
-    if isChanged { try emit(isRemoved: change.event == .removed) }
-    if !isNewIndexed { try list(isRemoved: false) }
+    if isChanged { try emit(isRemoved: isRemoved) }
+    if !isNewIndexed || wasIndexed == false { try list(isRemoved: isRemoved) }
   }
 
   private func order(_ oldPosition: Int, _ newPosition: Int) -> Int {
@@ -287,19 +302,6 @@ final class IndexWriter<Instance: Codable & Sendable> {
       failure = error.description
       return false
     }
-  }
-
-  /// Collects the values of the row before the change, and returns false if they are not known.
-  private func collectOld(_ change: borrowing RowChange) throws -> Bool {
-    old.removeAll()
-    if change.event == .inserted { return true }
-    let (facts, transaction) = (change.facts, change.transaction)
-    do {
-      _ = try facts.withOldObject(as: Instance.self, in: transaction) { instance in
-        try collect(instance, .old(facts, transaction), into: &old)
-      }
-    } catch let error as DatabaseError where Self.isOfRow(error) { return false }
-    return true
   }
 
   /// Collects the values of a row that was read, like `collectNew(_:isCall:)`.
@@ -379,7 +381,8 @@ final class IndexWriter<Instance: Codable & Sendable> {
     rowKey = key.bytes
     new.removeAll()
     isNewIndexed = try row.map { try collectNew($0) } ?? true
-    try replaceEmitted(by: row?.storedBytes, fresh: [])
+    try replaceEmitted(by: row?.storedBytes, fresh: [], isAppended: true)
+    hasPassedRows = true
   }
 
   // MARK: - At the end

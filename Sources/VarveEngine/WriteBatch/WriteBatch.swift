@@ -99,6 +99,31 @@ public struct WriteBatch: ~Copyable, Sendable {
     return last?.bytes
   }
 
+  /// Calls `body` with the offset, the number of the family and the key of each put and delete that begins at `start` or
+  /// later, where an entry begins.
+  ///
+  /// Complexity: O(n) in these entries.
+  package func forEachChange(
+    from start: Int, _ body: (_ offset: Int, _ family: UInt32, _ key: RawSpan) -> Void
+  ) throws(EngineError) {
+    var reader = BatchReader(payload.view.dropFirst(start))
+    while true {
+      let offset = start + reader.position
+      guard let entry = try reader.next() else { return }
+      switch entry.kind {
+      case .put, .delete, .singleDelete: unsafe body(offset, entry.family.value, entry.key.rawSpan)
+      case .merge, .rangeDelete: break
+      }
+    }
+  }
+
+  /// Returns the value of the put at an offset, or nil for a delete.
+  package func value(at offset: Int) throws(EngineError) -> [UInt8]? {
+    var reader = BatchReader(payload.view.dropFirst(offset))
+    guard let entry = try reader.next(), entry.kind == .put else { return nil }
+    return entry.value.bytes
+  }
+
   /// Reserves capacity for `byteCount` more bytes of entries. Throws `.noMemory`.
   mutating func reserve(_ byteCount: Int) throws(EngineError) { try payload.reserveOrThrow(byteCount) }
 

@@ -176,6 +176,34 @@ struct StorageWritingTests {
     }
   }
 
+  @Test(arguments: Kind.allCases) func `the last appended change of a key is found, and undone`(kind: Kind) throws {
+    let (backend, values, counters) = try kind.make()
+    let writing = try backend.begin(at: try backend.snapshot())
+    func append(_ operation: StorageBatch.Operation, _ key: [UInt8], _ value: [UInt8]) throws {
+      try unsafe writing.append(operation, key.span.bytes, value.span.bytes, in: values)
+    }
+    #expect(try writing.appendedChange(of: [1], in: values) == nil)
+    try append(.put, [1], [1])
+    #expect(try writing.appendedChange(of: [1], in: values) == .put([1]))
+    #expect(try writing.appendedChange(of: [1], in: counters) == nil)
+    try append(.put, [1], [2])
+    try append(.put, [2], [3])
+    try writing.setSavepoint()
+    try append(.delete, [1], [])
+    try append(.put, [3], [4])
+    #expect(try writing.appendedChange(of: [1], in: values) == .delete)
+    #expect(try writing.appendedChange(of: [3], in: values) == .put([4]))
+    writing.rollBack()
+    #expect(try writing.appendedChange(of: [1], in: values) == .put([2]))
+    #expect(try writing.appendedChange(of: [2], in: values) == .put([3]))
+    #expect(try writing.appendedChange(of: [3], in: values) == nil)
+    try append(.put, [3], [5])
+    #expect(try writing.appendedChange(of: [3], in: values) == .put([5]))
+    _ = try backend.commit(writing, then: StorageBatch(), check: nil, durability: .process)
+    let rows = [Pair([1], [2]), Pair([2], [3]), Pair([3], [5])]
+    #expect(try Contract.rows(try backend.snapshot(), values) == rows)
+  }
+
   @Test(arguments: Kind.allCases) func `stamped puts are read, undone and counted like others`(kind: Kind) throws {
     let (backend, values, _) = try kind.make()
     let writing = try backend.begin(at: try backend.snapshot())

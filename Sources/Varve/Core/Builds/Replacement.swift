@@ -171,7 +171,7 @@ extension WriteTransaction {
     let facts = usableFacts(info)
     facts.set(
       .inserted, key, info, id: row.header.id, number: 0, bytes: row.bytes,
-      row.metadataBytes.map { EncodedMetadata(bytes: $0) }, old: nil, oldMetadata: nil)
+      row.metadataBytes.map { EncodedMetadata(bytes: $0) }, old: nil, oldMetadata: nil, wasChanged: false)
     try dooming { try notify(facts, to: open, parts: parts, reviewed: reviewed) }
   }
 

@@ -136,6 +136,7 @@ final class SpillWriting: StorageWriting {
   // MARK: - Reading
 
   func hasAppended(to family: StorageFamily) -> Bool { false }
+  func appendedChange(of key: [UInt8], in family: StorageFamily) -> AppendedChange? { nil }
   func decides(_ key: [UInt8], in family: StorageFamily) -> Bool { false }
 
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {

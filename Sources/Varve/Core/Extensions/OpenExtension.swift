@@ -177,6 +177,11 @@ final class OpenExtension {
   /// Returns whether this transaction has appended to a part.
   func hasAppended(to family: StorageFamily) -> Bool { pending?.hasAppended(to: family) ?? false }
 
+  /// Returns the last change of a key that the transaction has appended.
+  func appendedChange(of key: [UInt8], in family: StorageFamily) throws -> AppendedChange? {
+    try pending?.appendedChange(of: key, in: family)
+  }
+
   @inline(never)
   private func makeFamily(_ part: Int) throws -> StorageFamily {
     let family = try registered.makeFamily(part)
@@ -202,10 +207,9 @@ final class OpenExtension {
         .valueTooLong,
         "a value of extension \"\(name)\" has \(valueSize) bytes, and the storage takes \(limits.valueSize)")
     }
+    if let writer { return writer.tooLarge("an entry of extension \"\(name)\"") }
     return DatabaseError(
-      .batchTooLarge,
-      "with an entry of extension \"\(name)\" the transaction takes more than the \(limits.batchSize) bytes of a commit"
-    )
+      .batchTooLarge, "with an entry of extension \"\(name)\" the commit takes more than \(limits.batchSize) bytes")
   }
 
   /// Runs a lookup in the families, which may have been dropped meanwhile because the extension was unregistered,

@@ -90,6 +90,18 @@ public struct Part {
     return try open.followed(transaction) { try transaction.value(of: key, in: family, from: nil) }
   }
 
+  /// Returns the value of a key of an append-only part, including what the transaction has appended, or `nil` if there
+  /// is none. `isAppended` is false if the transaction has certainly not written the key.
+  func lastValue(of key: [UInt8], isAppended: Bool) throws -> [UInt8]? {
+    if isAppended, let family = try open.checkedFamily(slot, isIndependent: isIndependent),
+      let change = try open.appendedChange(of: key, in: family)
+    {
+      if case .put(let value) = change { return value }
+      return nil
+    }
+    return try committedValue(of: key)
+  }
+
   /// Returns the value of a key, or `nil` if there is none. Complexity: one lookup.
   public func get(_ key: [UInt8]) throws -> [UInt8]? {
     guard let (transaction, family) = try source() else { return nil }

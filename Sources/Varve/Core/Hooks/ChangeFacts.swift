@@ -17,6 +17,7 @@ final class ChangeFacts {
     var object: Any?
     var old: PresentRow?
     var oldMetadata: [UInt8]?
+    var wasChanged = false
     /// The values below are made from the facts when a hook first asks for them.
     var rowKey: RowKey?
     var row: Row?
@@ -49,16 +50,18 @@ final class ChangeFacts {
   var id: RowID { facts.id }
   var number: UInt64 { facts.number }
   var bytes: [UInt8] { facts.bytes }
+  /// Whether the transaction has changed the row before. False for a row that is inserted, of which nothing is left.
+  var wasChanged: Bool { facts.wasChanged }
 
   /// Sets the facts of a change that leaves the row as `bytes`. `id` is the row's number.
   @inline(__always)
   func set(
     _ event: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo, id: RowID, number: UInt64, bytes: [UInt8],
-    _ metadata: EncodedMetadata?, old: PresentRow?, oldMetadata: [UInt8]?
+    _ metadata: EncodedMetadata?, old: PresentRow?, oldMetadata: [UInt8]?, wasChanged: Bool
   ) {
     facts = Facts(
       event: event, info: info, key: key, id: id, number: number, bytes: bytes, metadata: metadata, old: old,
-      oldMetadata: oldMetadata)
+      oldMetadata: oldMetadata, wasChanged: wasChanged)
   }
 
   /// Makes the object's address available while `body` runs.
@@ -122,15 +125,6 @@ final class ChangeFacts {
     if let source = facts.source, source.type == Object.self { return try body(unsafe InstanceAddress(source.pointer)) }
     let object =
       try facts.object as? Object ?? transaction.database.coding.object(type, facts.key, facts.bytes, facts.info)
-    return try unsafe withUnsafePointer(to: object) { try body(unsafe InstanceAddress(UnsafeRawPointer($0))) }
-  }
-
-  /// Returns the result of `body` for the object before the change, or `nil` if the row was inserted.
-  func withOldObject<Object: Decodable, Result>(
-    as type: Object.Type, in transaction: WriteTransaction, _ body: (InstanceAddress) throws -> Result
-  ) throws -> Result? {
-    guard let old = facts.old, !old.bytes.isEmpty else { return nil }
-    let object = try transaction.database.coding.object(type, facts.key, old.bytes, facts.info)
     return try unsafe withUnsafePointer(to: object) { try body(unsafe InstanceAddress(UnsafeRawPointer($0))) }
   }
 

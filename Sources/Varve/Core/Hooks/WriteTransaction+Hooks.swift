@@ -102,7 +102,8 @@ extension WriteTransaction {
       oldMetadata = try ownMetadata(key, info)
     }
     facts.set(
-      event, key, info, id: id, number: changes.changeCount, bytes: bytes, metadata, old: old, oldMetadata: oldMetadata)
+      event, key, info, id: id, number: changes.changeCount, bytes: bytes, metadata, old: old, oldMetadata: oldMetadata,
+      wasChanged: event != .inserted && hasChanged(key, info))
     return facts
   }
 

@@ -50,9 +50,8 @@ extension IndexPlan {
 
 /// The row, for an index that needs more than its instance. The row is made only when it is requested.
 enum IndexedRow {
-  /// The row as a change leaves it, and as the change found it.
+  /// The row as a change leaves it.
   case new(ChangeFacts, WriteTransaction)
-  case old(ChangeFacts, WriteTransaction)
   case stored(Row)
 
   /// The row, or `nil` if it does not exist.
@@ -60,7 +59,6 @@ enum IndexedRow {
     get throws {
       switch self {
       case .new(let facts, let transaction): try facts.row(in: transaction)
-      case .old(let facts, let transaction): try facts.oldRow(in: transaction)
       case .stored(let row): row
       }
     }

@@ -249,7 +249,7 @@ extension WriteTransaction {
     let needsMetadata = row.header.hasMetadata && plan.oldEvents.contains(.removals)
     facts.set(
       .removed, key, info, id: row.header.id, number: changes.changeCount &+ UInt64(index), bytes: [], nil, old: row,
-      oldMetadata: needsMetadata ? try ownMetadata(key, info) : nil)
+      oldMetadata: needsMetadata ? try ownMetadata(key, info) : nil, wasChanged: hasChanged(key, info))
     return facts
   }
 

@@ -119,9 +119,14 @@ extension WriteTransaction {
     if let replacedRows, let row, !row.bytes.isEmpty { noteReplaced(row.bytes, key, info, in: replacedRows) }
   }
 
+  /// Returns whether this transaction has changed a row.
+  func hasChanged(_ key: [UInt8], _ info: CollectionInfo) -> Bool {
+    changes.collections.find(info.record.id)?.rows[key] != nil
+  }
+
   @inline(never)
   private func noteReplaced(_ row: [UInt8], _ key: [UInt8], _ info: CollectionInfo, in rows: ReplacedRows) {
-    guard rows.isObserved(info), changes.collections.find(info.record.id)?.rows[key] == nil else { return }
+    guard rows.isObserved(info), !hasChanged(key, info) else { return }
     rows.note(row, key, info)
   }
 
@@ -396,10 +401,13 @@ extension WriteTransaction {
     let header = try unsafe RowHeader.read(bytes.span.bytes).header
     let old = PresentRow(header: header, bytes: bytes)
     noteReplaced(old, key, info)
-    changes.note(event, key, info)
-    guard let plan = plan(for: event, info) else { return true }
+    guard let plan = plan(for: event, info) else {
+      changes.note(event, key, info)
+      return true
+    }
     let metadata = header.hasMetadata ? try ownMetadata(key, info).map { EncodedMetadata(bytes: $0) } : nil
     let facts = try self.facts(event, key, info, id: header.id, bytes: bytes, metadata, old: old, plan)
+    changes.note(event, key, info)
     try notify(facts, plan)
     return true
   }
@@ -414,10 +422,16 @@ extension WriteTransaction {
       ).about(info.key(of: key))
     }
     guard pending.byteCount + row.count + (metadata?.count ?? 0) <= database.limits.batchSize else {
-      throw DatabaseError(
-        .batchTooLarge, "with it the transaction takes more than the \(database.limits.batchSize) bytes of a commit"
-      ).about(info.key(of: key))
+      throw tooLarge("this row").about(info.key(of: key))
     }
+  }
+
+  /// The error for a change that would exceed the size of a transaction.
+  func tooLarge(_ what: String) -> DatabaseError {
+    DatabaseError(
+      .batchTooLarge,
+      "the transaction has made \(changes.changeCount) changes of rows, and with \(what) takes more than \(database.limits.batchSize) bytes (`transactionBytes`); split it: `insert(bulk:)` commits in pieces, and `delete(inBatchesOf:)` and `update(inBatchesOf:)` in batches"
+    )
   }
 }
 
