@@ -7,6 +7,7 @@ package final class DatabaseCore: Sendable {
   let path: String
   let options: DatabaseOptions
   package let backend: any StorageBackend
+  /// The limits of the storage; that of a batch is also the limit of a transaction.
   package let limits: StorageLimits
   package let catalog: Catalog
   let coding: ObjectCoding
@@ -65,7 +66,9 @@ package final class DatabaseCore: Sendable {
     self.backend = backend
     self.catalog = catalog
     self.extensionCatalog = extensionCatalog
-    limits = backend.limits
+    var limits = backend.limits
+    limits.batchSize = min(limits.batchSize, options.transactionLimit)
+    self.limits = limits
     coding = ObjectCoding(shapes: catalog)
     self.feed = feed
     let changes = ChangeHub(after: feed.openVersion)

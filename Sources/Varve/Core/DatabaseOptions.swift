@@ -25,6 +25,14 @@ public struct DatabaseOptions: Sendable {
   /// The memory, in bytes, that all parts of the storage that grow with use may take together: at least 1 MiB, or `nil`
   /// for the engine's default.
   public var memoryBudget: Int?
+  /// The bytes that the changes of one transaction may take, including those of its indexes and other extensions: at
+  /// least 16 MiB, at most 1 GiB, or `nil` for the default.
+  ///
+  /// A transaction is in memory as a whole until its commit, and for the time of the commit three times: as the changes,
+  /// as the record of the log, and in the memtables. The row that would exceed the limit is refused with
+  /// `.batchTooLarge`. The default is half of `memoryBudget`, but at least 256 MiB and at most 1 GiB; without a
+  /// `memoryBudget` it is 1 GiB.
+  public var transactionBytes: Int?
   /// The compression of values. Default LZ4.
   public var compression: CompressionKind = .lz4
   /// The data protection class of the database's files on iOS, tvOS, watchOS and visionOS, or `nil` for the system's
@@ -57,10 +65,23 @@ public struct DatabaseOptions: Sendable {
     try require(slowTransaction > .zero, "slowTransaction is \(slowTransaction); it must be positive")
     try require(
       memoryBudget.map { $0 >= 1 << 20 } ?? true, "memoryBudget is \(memoryBudget ?? 0); it must be 1 MiB at least")
+    try require(
+      transactionBytes.map { (16 << 20...Self.transactionBytesMaximum).contains($0) } ?? true,
+      "transactionBytes is \(transactionBytes ?? 0); it must be from 16 MiB to 1 GiB")
     if let feed {
       try require(feed.sizeMaximum >= 1 << 16, "feed.sizeMaximum is \(feed.sizeMaximum); it must be 64 KiB at least")
       try require(feed.ageMaximum > .zero, "feed.ageMaximum is \(feed.ageMaximum); it must be positive")
     }
+  }
+
+  /// The size of the largest commit of the engine.
+  private static var transactionBytesMaximum: Int { 1 << 30 }
+
+  /// The bytes that the changes of one transaction may take.
+  var transactionLimit: Int {
+    if let transactionBytes { return transactionBytes }
+    guard let memoryBudget else { return Self.transactionBytesMaximum }
+    return min(max(memoryBudget / 2, 256 << 20), Self.transactionBytesMaximum)
   }
 
   var engineOptions: EngineOptions {
