@@ -32,6 +32,47 @@ struct OpeningTests {
     try database.close()
   }
 
+  @Test func `a database of the engine is refused, and stays as it was`() throws {
+    let directory = try TemporaryDirectory()
+    let fills: [(Engine) throws -> Void] = [
+      { engine in _ = try engine.put([1], [2]) }, { engine in _ = try engine.createFamily("events") },
+      { engine in _ = try engine.put([1], [2], in: try engine.createFamily("catalog")) },
+    ]
+    for (number, fill) in fills.enumerated() {
+      let path = directory.path + "/engine\(number)"
+      var engine = try Engine.open(at: path)
+      try fill(engine)
+      let families = engine.families.map(\.name)
+      try engine.close()
+      let error = #expect(throws: DatabaseError.self) { try Database.open(at: path) }
+      #expect(error?.code == .notADatabase && error?.message.contains("Engine.open") == true, "\(number)")
+      engine = try Engine.open(at: path)
+      #expect(engine.families.map(\.name) == families)
+      try engine.close()
+    }
+    // What an interrupted first opening leaves is continued.
+    let path = directory.path + "/begun"
+    let engine = try Engine.open(at: path)
+    _ = try engine.createFamily("catalog")
+    try engine.close()
+    try fill(path)
+  }
+
+  @Test func `a missing database is reported with the options of the object database`() throws {
+    let directory = try TemporaryDirectory()
+    for (change, words) in [
+      ({ $0.createsIfMissing = false }, "createsIfMissing is false"), ({ $0.isReadOnly = true }, "isReadOnly is true"),
+      ({ $0.follows = true }, "follows is true"),
+    ] as [((inout DatabaseOptions) -> Void, String)] {
+      var options = DatabaseOptions()
+      change(&options)
+      let error = #expect(throws: DatabaseError.self) {
+        try Database.open(at: directory.path + "/none", options: options)
+      }
+      #expect(error?.code == .notFound && error?.message.contains(words) == true, "\(error?.message ?? "")")
+    }
+  }
+
   @Test func `committed rows, counts and numbers are there after reopening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"

@@ -19,6 +19,8 @@ package final class Catalog: Sendable {
     let metadata: StorageFamily
     let counts: StorageFamily
     let feed: StorageFamily
+
+    static let names: Set = ["catalog", "objects", "metadata", "counts", "feed"]
   }
 
   let backend: any StorageBackend

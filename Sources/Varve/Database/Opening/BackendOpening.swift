@@ -17,6 +17,17 @@ package struct BackendOpening {
   /// Whether a file is where the directory should be.
   private var isFile: Bool { (try? environment.fileSystem.attributes(path))?.isDirectory == false }
 
+  private var isMissing: Bool {
+    do { return try environment.fileSystem.attributes(path) == nil } catch { return false }
+  }
+
+  /// The error for a database that does not exist, which names the options of this module.
+  private func missingError(_ error: DatabaseError) -> DatabaseError {
+    let reason =
+      options.follows ? "follows is true" : options.isReadOnly ? "isReadOnly is true" : "createsIfMissing is false"
+    return DatabaseError(.notFound, "no database exists at \(path), and \(reason)", cause: error.cause)
+  }
+
   package func run() throws -> any StorageBackend {
     do {
       let options = options.engineOptions
@@ -26,6 +37,7 @@ package struct BackendOpening {
       return try EngineBackend(try Engine.open(at: path, options: options, environment: environment))
     } catch let error as EngineError {
       let error = DatabaseError(error)
+      if error.code == .notFound, isMissing { throw missingError(error) }
       guard error.code == .notADatabase, isFile else { throw error }
       throw DatabaseError(.pathIsFile, error.message, cause: error.cause)
     }

@@ -49,7 +49,10 @@ struct DiskOpening {
     let backend = try BackendOpening(path: path, options: options, environment: environment).run()
     if mayWrite {
       do {
-        if let backend = backend as? EngineBackend { try DamageRepair(backend)?.finish() }
+        if let backend = backend as? EngineBackend {
+          try backend.requireNoOtherContent(path)
+          try DamageRepair(backend)?.finish()
+        }
         try FileMarks(options).set(at: path)
       } catch {
         try? backend.close()
@@ -57,5 +60,33 @@ struct DiskOpening {
       }
     }
     return try DatabaseOpening(backend, path, definition, options).run()
+  }
+}
+
+extension EngineBackend {
+  /// Throws `.notADatabase` if a program has put something into the engine, and it holds no database of objects.
+  ///
+  /// Otherwise opening it would add the families of the object database to those of the program, which would from then
+  /// on own a mixture of both. What an interrupted first opening has left has no entries.
+  fileprivate func requireNoOtherContent(_ path: String) throws {
+    let families = engine.families
+    let names = Set(families.map(\.name))
+    if names.isSuperset(of: ["catalog", "objects"]) { return }
+    let other: ColumnFamily?
+    do {
+      other = try families.first { family in
+        if family.id != .default, !Catalog.Families.names.contains(family.name) { return true }
+        var cursor = try engine.cursor(in: family)
+        try cursor.seekToFirst()
+        return cursor.isValid
+      }
+    } catch let error as EngineError {
+      throw DatabaseError(error)
+    }
+    guard let other else { return }
+    throw DatabaseError(
+      .notADatabase,
+      "\(path) holds no database of objects, but a database of the engine, with the family \"\(other.name)\"; open it with `Engine.open`, or choose another path"
+    )
   }
 }
