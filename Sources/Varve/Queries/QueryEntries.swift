@@ -13,6 +13,14 @@ struct QueryEntry {
 
 /// Scans the entries of one access in its order.
 struct AccessScan: Sendable {
+  /// The order of entries with the same value.
+  enum Ties {
+    /// That of all entries.
+    case same
+    /// The opposite one. The scan begins after an entry, which need not exist, or with the first one.
+    case turned(after: [UInt8]?)
+  }
+
   private let family: StorageFamily
   private let source: any StorageReading
   /// Whether the index stores rows next to its keys, or nil if the entries are the rows themselves.
@@ -27,10 +35,12 @@ struct AccessScan: Sendable {
   /// The ranges that remain, with the next one last.
   private var rest: [StorageRange]
   private var cursor: FamilyCursor?
+  /// The scan of the ranges if ties are turned.
+  private var turned: TurnedScan?
 
   init(
     _ ranges: [StorageRange], in family: StorageFamily, of source: any StorageReading, isDirect: Bool?,
-    fixed: [UInt8], prefix: [UInt8], isReverse: Bool, keysOnly: Bool, wanted: Int?
+    fixed: [UInt8], prefix: [UInt8], isReverse: Bool, ties: Ties, keysOnly: Bool, wanted: Int?
   ) {
     self.family = family
     self.source = source
@@ -41,10 +51,15 @@ struct AccessScan: Sendable {
     self.keysOnly = keysOnly
     self.wanted = wanted
     rest = isReverse ? ranges : ranges.reversed()
+    if case .turned(let start) = ties {
+      turned = TurnedScan(
+        rest, in: family, of: source, isReverse: isReverse, keysOnly: keysOnly, wanted: wanted, after: start)
+    }
   }
 
   /// Calls `body` with the next entry and returns its result; nil after the last entry.
   mutating func withNext<Result>(_ body: (_ key: RawSpan, _ value: RawSpan) throws -> Result) throws -> Result? {
+    if turned != nil { return try turned?.withNext(body) }
     while true {
       if let result = try cursor?.withNext(body) { return result }
       guard let range = rest.popLast() else { return nil }
@@ -112,6 +127,7 @@ struct AccessScan: Sendable {
 
   /// Returns the number of entries that remain.
   consuming func count() throws -> Int {
+    if let turned { return try turned.count() }
     var count = try cursor?.count() ?? 0
     while let range = rest.popLast() { count += try open(range).count() }
     return count

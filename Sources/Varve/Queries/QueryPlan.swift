@@ -30,6 +30,8 @@ struct QueryPlan<Format: StoreFormat> {
     var terms: Set<Int> = []
     /// The direction in which the entries are in the order of the query, or nil if they are not.
     var order: Order?
+    /// Whether entries with the same value are in the order of the query only in the opposite direction.
+    var turnsTies = false
     /// The bytes that all entries begin with: the values of the fields that are bound to a single value.
     var fixed: [UInt8] = []
     /// The fields after the fixed ones. After these fields, entries are in the order of the rows' keys.

@@ -44,6 +44,28 @@ struct QueryPlanner<Format: StoreFormat> {
     return plan(planned)
   }
 
+  /// Returns the plan that reads an index instead of the rows, for a query without a condition whose caller needs only
+  /// fields that the index has; nil if there is no such index in the order of the query.
+  ///
+  /// Rows that are in no index are not left out: if there are any, the rows are read.
+  func plan(byIndex isWanted: (IndexDeclaration<Format.Instance>) -> Bool) throws -> QueryPlan<Format>? {
+    // Without an order, a limit takes the first rows.
+    guard query.condition == nil, query.isOrdered || query.maximum == nil, let indexes, try indexes.hasAllRows() else {
+      return nil
+    }
+    let declarations = indexes.definition.indexes.map(\.declaration)
+    let found = try candidates(for: Branch()).filter { access in
+      guard case .index(let slot) = access.source, !query.isOrdered || access.order != nil else { return false }
+      return isWanted(declarations[slot])
+    }
+    // The index with the fewest fields has the smallest entries.
+    let smallest = found.min { first, second in
+      guard case .index(let left) = first.source, case .index(let right) = second.source else { return false }
+      return declarations[left].fields.count < declarations[right].fields.count
+    }
+    return smallest.map { plan([QueryPlan.Branch(accesses: [$0], isExact: true)]) }
+  }
+
   private func plan(_ branches: [QueryPlan<Format>.Branch]) -> QueryPlan<Format> {
     guard branches.count > 1 else {
       let isInOrder = branches.allSatisfy { $0.first.order != nil }
@@ -73,7 +95,8 @@ struct QueryPlanner<Format: StoreFormat> {
     let isOfOrderFields = wanted.allSatisfy { paths.contains($0.path) }
     return branches.allSatisfy { branch in
       let access = branch.first
-      return access.order != nil && access.order == first.order && access.orderFields == first.orderFields
+      return access.order != nil && !access.turnsTies && access.order == first.order
+        && access.orderFields == first.orderFields
         && (isOfOrderFields || access.fixed == first.fixed)
     }
   }
@@ -85,7 +108,7 @@ struct QueryPlanner<Format: StoreFormat> {
       let declaration = indexes?.definition.indexes[slot].declaration, !declaration.kind.hasSeveralValues,
       let order = order(of: declaration, fixed: 0)
     else { return nil }
-    access.order = order
+    (access.order, access.turnsTies) = (order.direction, order.turnsTies)
     access.fixed = []
     access.orderFields = orderFields(of: declaration, from: 0)
     return access
@@ -122,7 +145,7 @@ struct QueryPlanner<Format: StoreFormat> {
   /// the rows.
   private func everything() throws -> QueryPlan<Format>.Branch {
     let rows = rows()
-    let ordered = rows.order == nil ? try candidates(for: Branch()).first { $0.order != nil } : nil
+    let ordered = rows.order == nil ? Self.ordered(try candidates(for: Branch())) : nil
     return QueryPlan.Branch(accesses: [ordered ?? rows], isExact: true)
   }
 
@@ -130,8 +153,13 @@ struct QueryPlanner<Format: StoreFormat> {
   private func scan() throws -> QueryPlan<Format>.Branch {
     let rows = rows()
     let ordered =
-      rows.order == nil && query.maximum != nil ? try candidates(for: Branch()).first { $0.order != nil } : nil
+      rows.order == nil && query.maximum != nil ? Self.ordered(try candidates(for: Branch())) : nil
     return QueryPlan.Branch(accesses: [ordered ?? rows], isExact: false)
+  }
+
+  /// Returns an access that is in order, if possible one whose ties are, too.
+  private static func ordered(_ candidates: [Access]) -> Access? {
+    candidates.first { $0.order != nil && !$0.turnsTies } ?? candidates.first { $0.order != nil }
   }
 
   private func rows() -> Access {
@@ -156,7 +184,7 @@ struct QueryPlanner<Format: StoreFormat> {
     // A limit ends an ordered iteration early, also that of an index which no term bounds.
     let fewest = counts.min() ?? 0
     if query.isOrdered, query.maximum != nil, fewest >= Self.lookMaximum,
-      let unbounded = try self.candidates(for: branch).first(where: { $0.boundCount == 0 && $0.order != nil })
+      let unbounded = Self.ordered(try self.candidates(for: branch).filter { $0.boundCount == 0 })
     {
       candidates.append(unbounded)
       counts.append(try total(of: unbounded))
@@ -299,24 +327,30 @@ struct QueryPlanner<Format: StoreFormat> {
       access.pointCount += 1
     }
     access.isByKey = fixedCount == declaration.fields.count
-    access.order = order(of: declaration, fixed: fixedCount)
+    if let order = order(of: declaration, fixed: fixedCount) {
+      (access.order, access.turnsTies) = (order.direction, order.turnsTies)
+    }
     access.orderFields = orderFields(of: declaration, from: fixedCount)
     return access
   }
 
-  /// Returns the direction in which the entries of ascending ranges are in the order of the query, or nil if they are
-  /// not. If the first `fixed` fields have one value, entries are in the order of the following fields.
-  private func order(of declaration: IndexDeclaration<Format.Instance>, fixed: Int) -> Access.Order? {
-    guard query.isOrdered else { return .forward }
+  /// Returns the direction in which the entries of ascending ranges are in the order of the query, and whether those
+  /// with the same value have to be read in the opposite one, or nil if they are in another order. If the first `fixed`
+  /// fields have one value, entries are in the order of the following fields.
+  private func order(
+    of declaration: IndexDeclaration<Format.Instance>, fixed: Int
+  ) -> (direction: Access.Order, turnsTies: Bool)? {
+    guard query.isOrdered else { return (.forward, false) }
     let fixedPaths = Set(declaration.fields[..<fixed].map(\.path))
     let wanted = query.order.filter { !fixedPaths.contains($0.path) }
     var rest = declaration.fields[fixed...]
     var direction: Access.Order?
+    // Entries with the same value are sorted by the key of the row, as ties are.
+    var tie: Access.Order = query.isTieDescending ? .reverse : .forward
     for order in wanted {
-      // When no field is left, entries are sorted by the key of the row, as ties are.
       if rest.isEmpty, Format.isIdentifier(order.path) {
-        let next: Access.Order = order.isDescending ? .reverse : .forward
-        return direction == nil || direction == next ? next : nil
+        tie = order.isDescending ? .reverse : .forward
+        break
       }
       // Prefixes of values are not in the order of the values.
       guard let field = rest.popFirst(), field.path == order.path, field.prefix == nil else { return nil }
@@ -324,11 +358,9 @@ struct QueryPlanner<Format: StoreFormat> {
       if let direction, direction != next { return nil }
       direction = next
     }
-    // Ties are ordered by the rows' keys in the direction of the last field, so no field of the index may be left
-    // before them.
-    let tie: Access.Order = query.isTieDescending ? .reverse : .forward
-    guard rest.isEmpty, direction == nil || direction == tie else { return nil }
-    return tie
+    // No field of the index may be left before the rows' keys.
+    guard rest.isEmpty else { return nil }
+    return (direction ?? tie, direction.map { $0 != tie } ?? false)
   }
 }
 
@@ -412,6 +444,9 @@ extension StoreFormat {
 }
 
 extension IndexesTransaction {
+  /// Returns whether every row is in the indexes: none could not be decoded, or has a value that cannot be a key.
+  func hasAllRows() throws -> Bool { try part(definition.unindexedPart).first(in: StorageRange()) == nil }
+
   /// Returns whether an index contains all rows and can be used.
   func isUsable(_ slot: Int) throws -> Bool {
     guard try part(slot).isReady else { return false }

@@ -57,15 +57,15 @@ struct QueryRun<Format: StoreFormat> {
       guard let found else { return nil }
       family = found
       var range = whole
-      if let start { plan.isReverse ? range.end(before: start) : range.begin(after: start) }
+      if let start, !access.turnsTies { plan.isReverse ? range.end(before: start) : range.begin(after: start) }
       if !range.isEmpty { ranges.append(range) }
     }
     guard let family else { return nil }
     return AccessScan(
       ranges, in: family, of: transaction.view(of: family), isDirect: isDirect, fixed: access.fixed,
-      prefix: info.prefix,
-      isReverse: plan.isReverse, keysOnly: keysOnly || isDirect == false,
-      wanted: plan.filters || plan.sorts ? nil : query.maximum)
+      prefix: info.prefix, isReverse: plan.isReverse,
+      ties: access.turnsTies && !plan.sorts ? .turned(after: start) : .same,
+      keysOnly: keysOnly || isDirect == false, wanted: plan.filters || plan.sorts ? nil : query.maximum)
   }
 
   var explanation: QueryExplanation {

@@ -7,11 +7,15 @@ struct QueryValues<Format: StoreFormat> {
   /// The array itself is nil if the entries do not contain all requested fields, so that instances must be decoded.
   private let parts: [Int?]?
 
-  /// Plans the query, and determines whether the entries of an index contain `fields`.
+  /// Plans the query, and determines whether the entries of an index contain `fields`. A query without a condition reads
+  /// an index that contains them rather than the rows.
   ///
   /// Returns nil if the collection does not exist.
   init?(_ query: StoreQuery<Format>, _ fields: [QueryOrder<Format.Instance>], _ tx: ReadTransaction) throws {
-    guard let run = try QueryRun(query, tx) else { return nil }
+    let run = try QueryRun(query, tx) { planner in
+      try planner.plan(byIndex: { Self.positions(of: fields, in: $0) != nil }) ?? planner.plan()
+    }
+    guard let run else { return nil }
     self.run = run
     parts = Self.covered(fields, run)
   }
@@ -29,11 +33,19 @@ struct QueryValues<Format: StoreFormat> {
   ) -> [Int?]? {
     let plan = run.plan
     guard !plan.filters, !plan.sorts, plan.branches.count == 1, plan.branches[0].accesses.count == 1,
-      case .index(let slot) = plan.branches[0].first.source, let index = run.indexes?.definition.indexes[slot],
-      !index.declaration.kind.hasSeveralValues, fields.allSatisfy({ $0.keyType.isOnePart })
+      case .index(let slot) = plan.branches[0].first.source, let index = run.indexes?.definition.indexes[slot]
     else { return nil }
-    let own = index.declaration.fields
-    guard own.allSatisfy(\.keyType.isOnePart) else { return nil }
+    return positions(of: fields, in: index.declaration)
+  }
+
+  /// Returns the positions of fields in the entries of an index, or nil if the entries do not contain all of them.
+  private static func positions(
+    of fields: [QueryOrder<Format.Instance>], in declaration: IndexDeclaration<Format.Instance>
+  ) -> [Int?]? {
+    let own = declaration.fields
+    guard !declaration.kind.hasSeveralValues, fields.allSatisfy({ $0.keyType.isOnePart }),
+      own.allSatisfy(\.keyType.isOnePart)
+    else { return nil }
     var parts: [Int?] = []
     for field in fields {
       if let part = own.firstIndex(where: { $0.path == field.path && $0.prefix == nil }) {
