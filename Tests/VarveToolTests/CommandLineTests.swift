@@ -141,6 +141,60 @@ struct CommandLineTests {
     #expect(try Tool.good(["info", database]).contains("varve.load") == false)
   }
 
+  @Test func `an export follows a link, writes to pipes and devices, and replaces none of them`() throws {
+    try Tool.good(["put", database, "key", "value", "--create"])
+    let entries = try Tool.good(["export", database, "-"])
+    let files = FileManager.default
+    let (real, link) = (directory.path + "/real", directory.path + "/link")
+    try "old".write(toFile: real, atomically: false, encoding: .utf8)
+    try files.createSymbolicLink(atPath: link, withDestinationPath: "real")
+    try Tool.good(["export", database, link])
+    #expect(try files.destinationOfSymbolicLink(atPath: link) == "real")
+    #expect(try String(contentsOfFile: real, encoding: .utf8) == entries)
+
+    let lost = directory.path + "/lost"
+    try files.createSymbolicLink(atPath: lost, withDestinationPath: "nowhere")
+    let refused = try Tool.run(["export", database, lost])
+    #expect(refused.status != 0 && refused.errors.contains(lost), "\(refused.errors)")
+    #expect(try files.destinationOfSymbolicLink(atPath: lost) == "nowhere")
+
+    let pipe = directory.path + "/pipe"
+    let made = unsafe mkfifo(pipe, 0o600)
+    #expect(made == 0)
+    let reader = Process()
+    reader.executableURL = URL(fileURLWithPath: "/bin/cat")
+    reader.arguments = [pipe]
+    let copy = directory.path + "/copy"
+    #expect(files.createFile(atPath: copy, contents: nil))
+    reader.standardOutput = try #require(FileHandle(forWritingAtPath: copy))
+    try reader.run()
+    try Tool.good(["export", database, pipe])
+    reader.waitUntilExit()
+    #expect(try String(contentsOfFile: copy, encoding: .utf8) == entries)
+    #expect(try files.attributesOfItem(atPath: pipe)[.type] as? FileAttributeType == .typeUnknown)
+
+    let device = try Tool.run(["export", database, "/dev/null"])
+    #expect(device.status == 0 && device.output.isEmpty && device.errors.contains("exported 1 entries"))
+    // The standard output of the tool keeps what it has, and is continued from its position.
+    let output = directory.path + "/output"
+    try "before\n".write(toFile: output, atomically: false, encoding: .utf8)
+    let shell = Process()
+    shell.executableURL = URL(fileURLWithPath: "/bin/sh")
+    shell.arguments = ["-c", "\"$0\" export \"$1\" /dev/stdout && echo after", Tool.built("varve").path, database]
+    let appending = try #require(FileHandle(forWritingAtPath: output))
+    try appending.seekToEnd()
+    shell.standardOutput = appending
+    shell.standardError = FileHandle.nullDevice
+    try shell.run()
+    shell.waitUntilExit()
+    #expect(shell.terminationStatus == 0)
+    #expect(try String(contentsOfFile: output, encoding: .utf8) == "before\n" + entries + "after\n")
+
+    let resumed = try Tool.run(["export", database, pipe, "--resume"])
+    #expect(resumed.status != 0 && resumed.errors.contains("--resume needs a file"), "\(resumed.errors)")
+    #expect(try files.contentsOfDirectory(atPath: directory.path).filter { $0.contains("partial") }.isEmpty)
+  }
+
   @Test func `a load resumes where it stopped, and refuses another input`() throws {
     let first = (0..<25_000).map { "{\"key\":\"key\($0)\",\"value\":\"old\"}\n" }.joined()
     let rest = (25_000..<26_000).map { "{\"key\":\"key\($0)\",\"value\":\"old\"}\n" }.joined()

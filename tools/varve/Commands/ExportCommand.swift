@@ -9,7 +9,8 @@ struct ExportCommand: ParsableCommand {
     discussion: """
       The command writes all families at one snapshot, or one with --family, in the form that load reads. The file \
       gets its name when it is complete; until then its name is <file>.partial, and an export that was interrupted \
-      continues with --resume, as long as the database is the same.
+      continues with --resume, as long as the database is the same. A link is followed, and a pipe or a device is \
+      written to.
 
       With --collection it writes the rows of a collection, one object a line, in the form that load --collection \
       reads: every line has all that another database needs, and what was loaded is the same but for its row \
@@ -39,28 +40,29 @@ struct ExportCommand: ParsableCommand {
   }
 
   func run() throws {
-    if let collection { return try exportObjects(collection) }
+    let target = try OutputTarget(file)
+    if let collection { return try exportObjects(collection, to: target) }
     let bounds = try range.bounds(hex)
     let result = try database.reading { engine in
       let families = try chosenFamilies(engine)
-      let point = try begin(engine)
-      let sink = try ByteSink(file, from: point?.position)
+      let point = try begin(engine, target)
+      let sink = try ByteSink(target, from: point?.position)
       var bar = ProgressBar("export", isQuiet: output.json)
       defer { bar.end() }
       var exporter = Exporter(engine, sink, isBinary: binary, bounds: bounds)
       try exporter.run(families, from: point) { count in bar.show(sink.byteCount, of: nil, entries: count) }
       try sink.finish()
-      ExportIdentity.remove(for: file)
+      if let file = target.filePath { ExportIdentity.remove(for: file) }
       return Result(entries: exporter.count, bytes: sink.byteCount)
     }
-    try report(result, "exported \(result.entries) entries, \(SizeText.text(result.bytes))")
+    try report(result, "exported \(result.entries) entries, \(SizeText.text(result.bytes))", to: target)
   }
 
-  private func exportObjects(_ collection: String) throws {
+  private func exportObjects(_ collection: String, to target: OutputTarget) throws {
     let faults = RowFaults(asJSON: output.json)
     let result = try database.inspecting { inspector in
       var exporter = try ObjectExport(inspector, collection, range, faults)
-      let sink = try ByteSink(file)
+      let sink = try ByteSink(target)
       var bar = ProgressBar("export", isQuiet: output.json)
       defer { bar.end() }
       try exporter.run(into: sink) { count in bar.show(sink.byteCount, of: nil, entries: count) }
@@ -68,7 +70,7 @@ struct ExportCommand: ParsableCommand {
       return ObjectResult(rows: exporter.count, bytes: sink.byteCount, damaged: faults.count)
     }
     let damaged = result.damaged > 0 ? "; \(result.damaged) are damaged and left out" : ""
-    try report(result, "exported \(result.rows) rows, \(SizeText.text(result.bytes))\(damaged)")
+    try report(result, "exported \(result.rows) rows, \(SizeText.text(result.bytes))\(damaged)", to: target)
     try faults.finish()
   }
 
@@ -79,8 +81,11 @@ struct ExportCommand: ParsableCommand {
 
   /// Returns the point after which the export continues an interrupted export of the same data, or `nil` to begin at
   /// the start.
-  private func begin(_ engine: Engine) throws -> ExportPoint? {
-    guard file != "-" else { return nil }
+  private func begin(_ engine: Engine, _ target: OutputTarget) throws -> ExportPoint? {
+    guard let file = target.filePath else {
+      if resume { throw ToolError(.cannotOpen, "--resume needs a file: a pipe or a device has no begin", file: file) }
+      return nil
+    }
     let identity = ExportIdentity(
       database: database.path, sequence: engine.visibleSequence.value, isBinary: binary, family: family.family,
       lower: try range.lower(hex), upper: try range.upper(hex), prefix: try range.prefix(hex))
@@ -112,10 +117,10 @@ struct ExportCommand: ParsableCommand {
     let damaged: Int
   }
 
-  /// Reports the result, on standard error if standard output receives the entries.
-  private func report(_ result: some Encodable, _ words: String) throws {
+  /// Reports the result, on standard error if standard output may receive the entries.
+  private func report(_ result: some Encodable, _ words: String, to target: OutputTarget) throws {
     let text = output.json ? JSONText.line(result) : words
-    guard file != "-" else { return StandardError.write(text + "\n") }
+    guard target.filePath != nil else { return StandardError.write(text + "\n") }
     let sink = try ByteSink.standardOutput()
     try sink.writeLine(text)
     try sink.finish()

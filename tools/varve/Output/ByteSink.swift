@@ -4,10 +4,10 @@
   import Glibc
 #endif
 
-/// Writes to a file or standard output with a buffer.
+/// Writes to a file, a stream or standard output with a buffer.
 ///
 /// A file is written under the temporary name `<file>.partial` and renamed in `finish`, so a file with the final name
-/// is complete. `-` is standard output.
+/// is complete.
 ///
 /// Use a sink on one thread at a time.
 final class ByteSink {
@@ -18,22 +18,29 @@ final class ByteSink {
   private var buffer: [UInt8] = []
   private(set) var byteCount: UInt64 = 0
 
-  /// Creates a file, or with `size` continues an interrupted one after that many bytes.
-  init(_ path: String, from size: UInt64? = nil) throws {
-    self.path = path
+  /// Creates a file, or with `size` continues an interrupted one after that many bytes. A stream is opened.
+  init(_ target: OutputTarget, from size: UInt64? = nil) throws {
     buffer.reserveCapacity(Self.bufferSize)
-    guard path != "-" else {
-      descriptor = STDOUT_FILENO
+    switch target {
+    case .descriptor(let number):
+      path = number == STDOUT_FILENO ? "-" : "/dev/fd/\(number)"
       partialPath = nil
-      return
-    }
-    let partial = Self.partialPath(path)
-    partialPath = partial
-    descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw ToolError.system("open", file: partial) }
-    byteCount = size ?? 0
-    guard ftruncate(descriptor, off_t(byteCount)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
-      throw ToolError.system("ftruncate", file: partial)
+      descriptor = number
+    case .stream(let path):
+      self.path = path
+      partialPath = nil
+      descriptor = unsafe open(path, O_WRONLY | O_CLOEXEC)
+      guard descriptor >= 0 else { throw ToolError.system("open", file: path) }
+    case .file(let path):
+      self.path = path
+      let partial = Self.partialPath(path)
+      partialPath = partial
+      descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+      guard descriptor >= 0 else { throw ToolError.system("open", file: partial) }
+      byteCount = size ?? 0
+      guard ftruncate(descriptor, off_t(byteCount)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
+        throw ToolError.system("ftruncate", file: partial)
+      }
     }
   }
 
@@ -41,7 +48,7 @@ final class ByteSink {
   static func partialPath(_ path: String) -> String { path + ".partial" }
 
   /// Returns a sink for standard output.
-  static func standardOutput() throws -> ByteSink { try ByteSink("-") }
+  static func standardOutput() throws -> ByteSink { try ByteSink(.standardOutput) }
 
   func write(_ bytes: some Collection<UInt8>) throws {
     buffer.append(contentsOf: bytes)
