@@ -173,8 +173,9 @@ struct ActionRunner: Sendable {
       return .done
     }
     // An action that was removed meanwhile does not run again; one that was saved again has a new task, which runs it.
-    // In both cases this task is done.
-    return try await database.read { tx in try find(payload, id, tx) } == nil ? .done : result.outcome
+    // In both cases this task is done. The outcome counts even if the attempt was cancelled, which would end the read.
+    let isThere = Task { try await database.read { tx in try find(payload, id, tx) != nil } }
+    return try await isThere.value ? result.outcome : .done
   }
 
   /// Returns the action, or `nil` if it is no longer the one that the task was enqueued for.

@@ -138,7 +138,7 @@ import VarveTestSupport
     let readerCount = DatabaseExecutor.usualLimit + 8
     var readers: [Task<Void, any Error>] = []
     for _ in 0..<readerCount { readers.append(Task { try await database.read { _ in gate.pass() } }) }
-    await Self.yield { gate.waitingCount == DatabaseExecutor.usualLimit }
+    await Self.yield { gate.waitingCount == readerCount }
     try await database.write(durability: .power) { tx in try tx.set(1, key: 1, in: "rows") }
     try await database.perform { try await database.write { tx in try tx.set(2, key: 2, in: "rows") } }
     gate.open()

@@ -110,6 +110,12 @@ uint8_t cvarve_file_read_ban(void);
 /// Sets the value of `cvarve_file_read_ban`.
 void cvarve_set_file_read_ban(uint8_t value);
 
+/// Whether long work of the calling thread ends if its task is cancelled, initially false (`TaskCancellation`).
+bool cvarve_ends_if_cancelled(void);
+
+/// Sets the value of `cvarve_ends_if_cancelled`.
+void cvarve_set_ends_if_cancelled(bool value);
+
 // --- Barriers (barrier.c) ------------------------------------------------------------------------
 
 /// Whether `cvarve_barrier_threads` works here. The first call prepares it.

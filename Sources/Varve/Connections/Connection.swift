@@ -48,25 +48,30 @@ public final class Connection: Sendable {
   /// Reads the current snapshot, or the held one. Inside a transaction on the same thread, it joins that transaction.
   @_disfavoredOverload
   public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
+    try read(isCancellable: false, body)
+  }
+
+  private func read<Result>(isCancellable: Bool, _ body: (ReadTransaction) throws -> Result) throws -> Result {
     if ThreadFrame.transaction(of: core) != nil { return try core.read(body) }
     if let performing = core.performingRead { return try performing.runHere(body) }
     try core.enter()
     defer { core.leave() }
     let (snapshot, generation) = try currentSnapshot()
-    let transaction = ReadTransaction(database: core, snapshot: snapshot)
+    let transaction = ReadTransaction(database: core, snapshot: snapshot, isCancellable: isCancellable)
     transaction.cache = (cache, generation)
     defer { transaction.end() }
     return try ThreadFrame.run(transaction, body)
   }
 
-  /// Reads the current or held snapshot without blocking the task's thread: see the synchronous form.
+  /// Reads the current or held snapshot without blocking the task's thread: see the synchronous form. Ends with
+  /// `CancellationError` if the task is cancelled, like `Database.read`.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
     if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
-    return try await core.executor.run { [self] in try self.readHere(body) }
+    return try await core.executor.run { [self] in
+      try Task.checkCancellation()
+      return try read(isCancellable: true, body)
+    }
   }
-
-  /// Calls the blocking form, because `read` means the asynchronous one in an asynchronous context.
-  private func readHere<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try read(body) }
 
   /// Changes the database, like `Database.write`. A held snapshot is kept.
   @_disfavoredOverload
@@ -139,7 +144,10 @@ public final class Connection: Sendable {
   /// Moves to the current snapshot without blocking the task's thread: see the synchronous form.
   @discardableResult
   public func advance() async throws -> [ChangeEvent] {
-    try await core.executor.run { [self] in try advanceHere() }
+    try await core.executor.run { [self] in
+      try Task.checkCancellation()
+      return try advanceHere()
+    }
   }
 
   private func advanceHere() throws -> [ChangeEvent] {

@@ -3,8 +3,8 @@ extension DatabaseCore {
   /// Runs `body` at the current snapshot, on this thread.
   ///
   /// If a transaction of the same database runs on this thread, `body` joins it: inside a write it sees what that write
-  /// has written.
-  func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
+  /// has written. With `isCancellable`, the read ends if the calling task is cancelled.
+  func read<Result>(isCancellable: Bool = false, _ body: (ReadTransaction) throws -> Result) throws -> Result {
     if let outer = ThreadFrame.transaction(of: self) {
       try outer.check()
       return try body(outer)
@@ -13,7 +13,14 @@ extension DatabaseCore {
     defer { leave() }
     let snapshot = try publication.snapshot()
     if options.follows { try catalog.refresh(snapshot) }
-    return try read(at: snapshot, body)
+    return try read(at: snapshot, isCancellable: isCancellable, body)
+  }
+
+  /// Runs `body` like `read(isCancellable:_:)` for a task of the program. A task that was cancelled before throws
+  /// `CancellationError`.
+  func readForTask<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
+    try Task.checkCancellation()
+    return try read(isCancellable: true, body)
   }
 
   /// Runs `body` on this thread if it can be read without waiting, and returns `nil` otherwise; the caller then runs it
@@ -25,14 +32,15 @@ extension DatabaseCore {
     guard !backend.isInMemory, AsyncTransaction.living(of: self) == nil,
       catalog.collection(collection)?.definition != nil
     else { return nil }
+    try Task.checkCancellation()
     var result: Result?
     return try backend.withoutWaiting { result = try read(body) } ? result : nil
   }
 
   func read<Result>(
-    at snapshot: any StorageSnapshot, _ body: (ReadTransaction) throws -> Result
+    at snapshot: any StorageSnapshot, isCancellable: Bool = false, _ body: (ReadTransaction) throws -> Result
   ) throws -> Result {
-    let transaction = ReadTransaction(database: self, snapshot: snapshot)
+    let transaction = ReadTransaction(database: self, snapshot: snapshot, isCancellable: isCancellable)
     defer { transaction.end() }
     return try ThreadFrame.run(transaction, body)
   }

@@ -20,10 +20,12 @@ package final class DatabaseCore: Sendable {
   /// before everything else.
   let commitLock = Mutex(())
   let counts = DatabaseCounts()
-  /// Runs work that may wait for the disk.
-  let executor = DatabaseExecutor()
+  /// Runs reads. They may take long, so there are many threads: a short read does not wait for the end of long ones.
+  let executor = DatabaseExecutor(
+    limit: DatabaseExecutor.readLimit, readyLimit: DatabaseExecutor.usualLimit, stallDuration: .milliseconds(2))
+  let readPace = ReadPace()
   /// Runs work that waits for the writer or holds it: asynchronous writes with their commits, the closure of a
-  /// `perform`, and the building of extensions.
+  /// `perform`, and the building of extensions; and what is no read: `sync`, `backup` and the end of `close`.
   ///
   /// It is separate so that this work never takes a thread that a read needs. It has no limit, because a job of it may
   /// wait for the writer on its thread; most jobs wait suspended, and need no thread of their own.
@@ -163,7 +165,7 @@ package final class DatabaseCore: Sendable {
     try requireOutside()
     guard await beginClosingAfterDelays() else { return await waitUntilClosed() }
     await waitUntilIdle()
-    try await executor.run { try finish() }
+    try await writerExecutor.run { try finish() }
   }
 
   /// Prevents new transactions when nothing delays the close any more. Returns false if another call has already done

@@ -63,22 +63,30 @@ final class DatabaseExecutor: TaskExecutor {
   /// The default for `limit`: more than the number of processors, because most threads wait for a disk.
   static var usualLimit: Int { max(16, 4 * ProcessInfo.processInfo.activeProcessorCount) }
 
+  /// The `limit` for reads: more than a program has long reads at a time. It bounds the memory of the threads if
+  /// thousands of reads are requested at once.
+  static var readLimit: Int { max(256, usualLimit) }
+
   /// A `readyLimit` for threads that wait for the writer: more than the number of processors, because a few of them may
   /// wait for long.
   static var usualReadyLimit: Int { max(8, 2 * ProcessInfo.processInfo.activeProcessorCount) }
-  private static let stallDuration = DispatchTimeInterval.milliseconds(5)
 
   private let limit: Int
   private let readyLimit: Int
   private let keptIdle: DispatchTimeInterval
+  private let stallDuration: DispatchTimeInterval
   private let state = Mutex(State())
 
   /// Creates an executor with up to `limit` threads. While there are fewer than `readyLimit` of them, which defaults to
   /// `limit`, each job gets a thread at once.
-  init(limit: Int = usualLimit, readyLimit: Int? = nil, keptIdle: DispatchTimeInterval = .seconds(5)) {
+  init(
+    limit: Int = usualLimit, readyLimit: Int? = nil, keptIdle: DispatchTimeInterval = .seconds(5),
+    stallDuration: DispatchTimeInterval = .milliseconds(5)
+  ) {
     self.limit = limit
     self.readyLimit = min(readyLimit ?? limit, limit)
     self.keptIdle = keptIdle
+    self.stallDuration = stallDuration
   }
 
   /// The number of threads that exist.
@@ -168,7 +176,7 @@ final class DatabaseExecutor: TaskExecutor {
     var growth = 1
     var begun = state.withLock { $0.begunCount }
     while true {
-      _ = pause.wait(timeout: .now() + Self.stallDuration)
+      _ = pause.wait(timeout: .now() + stallDuration)
       let (stalled, isOver): ([UnownedJob], Bool) = state.withLock { state in
         guard state.jobs.count > 0, state.threadCount < limit else {
           state.isWatched = false

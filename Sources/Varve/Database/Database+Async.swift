@@ -12,10 +12,14 @@
 /// completely.
 extension Database {
   /// Reads one snapshot. Inside `perform`, it sees the writes of that transaction. Throws what `body` throws.
+  ///
+  /// If the task is cancelled, the next read of `body` throws `CancellationError`, and so does a scan, a sort or the
+  /// verification of indexes that is under way. A read inside `perform` runs to its
+  /// end once it has begun.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
     if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
     let core = core
-    return try await core.run(isInline: core.backend.isInMemory, on: core.executor) { try core.read(body) }
+    return try await core.run(isInline: core.backend.isInMemory, on: core.executor) { try core.readForTask(body) }
   }
 
   /// Changes the database atomically: if `body` throws, nothing is changed. Inside `perform`, it is a savepoint.

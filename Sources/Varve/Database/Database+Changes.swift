@@ -34,20 +34,17 @@ extension Database {
   /// Complexity: linear in the returned events. Throws `.closed`, and `.invalidArgument` for a limit below 1.
   @_disfavoredOverload
   public func feed(after version: CommitVersion = .zero, limit: Int = 100) throws -> [ChangeEvent] {
-    guard limit > 0 else { throw DatabaseError(.invalidArgument, "a limit of \(limit) events; it must be positive") }
-    try core.enter()
-    defer { core.leave() }
-    return try core.readFeed(after: version, commitLimit: limit, rowLimit: .max).events
+    try core.feed(after: version, limit: limit)
   }
 
-  /// Returns the commits after a version without blocking the task's thread: see the synchronous form.
+  /// Returns the commits after a version without blocking the task's thread: see the synchronous form. Ends with
+  /// `CancellationError` if the task is cancelled.
   public func feed(after version: CommitVersion = .zero, limit: Int = 100) async throws -> [ChangeEvent] {
-    try await core.executor.run { [self] in try blockingFeed(version, limit) }
-  }
-
-  /// Calls the blocking form, because `feed` means the asynchronous one in an asynchronous context.
-  private func blockingFeed(_ version: CommitVersion, _ limit: Int) throws -> [ChangeEvent] {
-    try feed(after: version, limit: limit)
+    let core = core
+    return try await core.executor.run {
+      try Task.checkCancellation()
+      return try core.feed(after: version, limit: limit, isCancellable: true)
+    }
   }
 
   /// Returns a sequence of the object of a row: its current value, and its value after each acknowledged commit that
@@ -110,5 +107,16 @@ extension Database {
     _ read: @escaping @Sendable (ReadTransaction) throws -> Value
   ) -> ReadObservation<Value> {
     ReadObservation(core, isSame: { _, _ in false }, read)
+  }
+}
+
+extension DatabaseCore {
+  fileprivate func feed(
+    after version: CommitVersion, limit: Int, isCancellable: Bool = false
+  ) throws -> [ChangeEvent] {
+    guard limit > 0 else { throw DatabaseError(.invalidArgument, "a limit of \(limit) events; it must be positive") }
+    try enter()
+    defer { leave() }
+    return try readFeed(after: version, commitLimit: limit, rowLimit: .max, isCancellable: isCancellable).events
   }
 }

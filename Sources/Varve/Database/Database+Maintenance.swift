@@ -22,16 +22,20 @@ extension Database {
   public func backup(to path: String, progress: (@Sendable (Double) -> Void)? = nil) throws {
     try core.enter()
     defer { core.leave() }
+    try core.requireWritable()
     try core.backend.checkpoint(to: path, progress: progress)
   }
 
-  /// Copies the database without blocking the task's thread: see the synchronous form.
+  /// Copies the database without blocking the task's thread: see the synchronous form. If the task is cancelled, it
+  /// throws `CancellationError` and leaves no copy.
   public func backup(to path: String, progress: (@Sendable (Double) -> Void)? = nil) async throws {
     let core = core
-    try await core.executor.run {
+    try await core.writerExecutor.run {
+      try Task.checkCancellation()
       try core.enter()
       defer { core.leave() }
-      try core.backend.checkpoint(to: path, progress: progress)
+      try core.requireWritable()
+      try endingIfCancelled { try core.backend.checkpoint(to: path, progress: progress) }
     }
   }
 }

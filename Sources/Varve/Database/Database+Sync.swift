@@ -10,7 +10,7 @@ extension Database {
   /// Waits for the durability of commits without blocking the task's thread: see the synchronous form.
   public func sync(through version: CommitVersion? = nil) async throws {
     let core = core
-    try await core.executor.run { try core.sync(version) }
+    try await core.writerExecutor.run { try core.sync(version) }
   }
 }
 

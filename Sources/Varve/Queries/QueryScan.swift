@@ -10,6 +10,8 @@ struct QueryScan<Format: StoreFormat>: RowScan {
   private let filter: RowFilter<Format>?
   private let query: StoreQuery<Format>
   private let sorts: Bool
+  /// Whether a sort ends if the task is cancelled.
+  private let isCancellable: Bool
 
   private var entries: QueryEntries
   private var remaining: Int
@@ -23,6 +25,8 @@ struct QueryScan<Format: StoreFormat>: RowScan {
   private static var batchSizeMaximum: Int { 256 }
   /// The maximum number of bytes of keys that are sorted in memory.
   static var sortSizeMaximum: Int { 64 << 20 }
+  /// The mask that makes a sort check at every 4,096th comparison whether the task was cancelled.
+  private static var checkMask: Int { 4_095 }
 
   init(
     _ query: StoreQuery<Format>, _ plan: QueryPlan<Format>, _ info: CollectionInfo, _ tx: ReadTransaction,
@@ -36,6 +40,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     self.source = source
     filter = plan.filters ? query.condition.map { RowFilter($0, query.store.access, info, source) } : nil
     sorts = plan.sorts
+    isCancellable = tx.isCancellable
     remaining = query.maximum ?? .max
     batchSize = remaining == .max ? 8 : min(max(remaining, 1), Self.batchSizeMaximum)
   }
@@ -145,7 +150,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
   /// Reads all rows and sorts their keys by the fields of the order. For a query with a limit, at most twice as many
   /// keys are kept. Throws `.sortTooLarge`.
   private mutating func sort() throws {
-    var kept: [(order: [UInt8], key: [UInt8])] = []
+    var kept: [Sorted] = []
     var size = 0
     let start = query.page?.start?.order(query, prefix: info.prefix)
     let none: RowFilter<Format>.StoredRows? = nil
@@ -158,7 +163,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
       size += order.count + entry.key.count
       // The limit is not doubled, because it may be as large as an integer can be.
       if let maximum = query.maximum, kept.count / 2 >= maximum, kept.count >= 64 {
-        kept.sort { ByteOrder.precedes($0.order, $1.order) }
+        try sort(&kept)
         kept.removeSubrange(maximum...)
         size = kept.reduce(0) { $0 + $1.order.count + $1.key.count }
       }
@@ -170,8 +175,20 @@ struct QueryScan<Format: StoreFormat>: RowScan {
           collection: info.name)
       }
     }
-    kept.sort { ByteOrder.precedes($0.order, $1.order) }
+    try sort(&kept)
     sorted = kept.reversed().map(\.key)
+  }
+
+  private typealias Sorted = (order: [UInt8], key: [UInt8])
+
+  /// Sorts rows by their fields. Throws `CancellationError` if the read ends with its task.
+  private func sort(_ rows: inout [Sorted]) throws {
+    var comparisons = 0
+    try rows.sort {
+      comparisons &+= 1
+      if isCancellable, comparisons & Self.checkMask == 0 { try Task.checkCancellation() }
+      return ByteOrder.precedes($0.order, $1.order)
+    }
   }
 }
 

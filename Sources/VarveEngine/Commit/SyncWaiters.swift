@@ -2,7 +2,8 @@ internal import Synchronization
 
 /// An object that syncs the log for tasks: the engine.
 protocol LogSyncer: AnyObject, Sendable {
-  var callThreads: CallThreads { get }
+  /// The thread that syncs the log for tasks. No other call runs on it, so no call delays a sync.
+  var syncThread: CallThreads { get }
   /// Syncs the log; see `EngineCore.syncLog`.
   func syncLog(through position: LogPosition) throws(EngineError)
 }
@@ -75,7 +76,7 @@ final class SyncWaiters: QueuedCall {
       return (false, !state.isQueued)
     }
     if isCanceled { return waiter.continuation.resume(returning: Self.canceledError) }
-    if isFirst, !waiter.engine.callThreads.submit(self) { cancel() }
+    if isFirst, !waiter.engine.syncThread.submit(self) { cancel() }
   }
 
   private func cancel(_ number: UInt64) {

@@ -33,6 +33,7 @@ final class EngineCore: Sendable {
   let watch: EngineWatch
   /// The threads that run the calls of `async`.
   let callThreads = CallThreads(countMaximum: Limits.callThreadCountMaximum)
+  let syncThread = CallThreads(countMaximum: 1)
   let syncWaiters = SyncWaiters()
   private let isClosed = Atomic<Bool>(false)
   /// The value of `cvarve_fork_count` when the engine was created: it differs in a forked child.
@@ -75,6 +76,7 @@ final class EngineCore: Sendable {
   /// The threads end before the lock is released; otherwise they would write into files that another engine opens.
   private func abandon() {
     callThreads.shutDown()
+    syncThread.shutDown()
     timers.stop()
     watch.stop()
     background.abandon()
@@ -144,6 +146,7 @@ final class EngineCore: Sendable {
     if isForked { throw closedError }
     // The calls of tasks end first, because calls that have begun may still use the engine.
     callThreads.shutDown()
+    syncThread.shutDown()
     guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
     timers.stop()
     watch.stop()

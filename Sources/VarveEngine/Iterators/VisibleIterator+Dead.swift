@@ -18,6 +18,7 @@ extension VisibleIterator where Child: ~Copyable {
     if scan.shouldLook(dead), try passDeadRange(&dead, &deadEnd) { return }
     // Within a run, the scan occasionally checks whether whole blocks are dead.
     if dead & Self.deadBlockMask == 0 {
+      try TaskCancellation.check()
       let passed = try source.passDeadBlocks()
       if passed > 0 {
         dead &+= passed
@@ -36,6 +37,7 @@ extension VisibleIterator where Child: ~Copyable {
   mutating func passCovered(
     _ userKey: ByteView, _ dead: inout Int, _ deadEnd: inout DeadRunMeter.End
   ) throws(EngineError) -> Bool {
+    try TaskCancellation.check()
     if dead == 0 { beginDeadRun(userKey) }
     if let end = coverage.end(forChild: source.winnerIndex) {
       dead &+= deadRuns?.hop(to: end, isAfterHop: dead > 0 && deadEnd == .hop) ?? 0

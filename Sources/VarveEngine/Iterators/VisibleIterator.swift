@@ -70,7 +70,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// The number of versions of a key that are stepped over one by one (see "Costs").
   private static var versionStepsMaximum: Int { 8 }
-  /// The mask that makes a scan look for dead blocks at every 32nd dead key of a run.
+  /// The mask that makes a scan look for dead blocks, and whether its task was cancelled, at every 32nd dead key of a
+  /// run.
   static var deadBlockMask: Int { 31 }
   /// Values up to this size are copied while scanning backward; for larger ones a seek costs less.
   private static var candidateSizeMaximum: Int { 16_384 }
@@ -393,11 +394,14 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// Continues backward from the current entry to the last key that is shown.
   private mutating func findBackward() throws(EngineError) {
     var dead = 0
+    var passed = 0
     var scan = DeadScan()
     defer { scan.end(deadRanges) }
     while source.isValid {
       let userKey = source.userKey
       if isBelowLower(userKey) { break }
+      passed &+= 1
+      if passed & Self.deadBlockMask == 0 { try TaskCancellation.check() }
       key.assign(userKey)
       if try resolveBackward(&dead) {
         if dead > 0 { deadRuns?.endBackward(dead, next: key.view, isLive: true) }

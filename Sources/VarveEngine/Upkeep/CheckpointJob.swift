@@ -156,6 +156,7 @@ struct CheckpointJob {
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
       for level in 0..<Limits.levelCount {
         for table in family.version.tables(level: level) {
+          try TaskCancellation.check()
           let name = FileName.table(table.number).name
           if canLink { canLink = try link(name) }
           if canLink {

@@ -107,7 +107,9 @@ extension TaskScheduler {
     }
     guard state.withLock({ $0.isRunning }), !Task.isCancelled else { return }
     // If this fails, the remaining notes are deleted with the next file, or after the next start.
-    do { try await forgetFiles() } catch { report(error, inbox.directory) }
+    do { try await forgetFiles() } catch is CancellationError {
+      // The scheduler is being stopped.
+    } catch { report(error, inbox.directory) }
   }
 
   /// The time for which no file is applied after a wait for the writer that was in vain.

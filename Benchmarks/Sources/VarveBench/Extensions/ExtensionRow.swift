@@ -7,7 +7,7 @@ enum ExtensionCase: String, CaseIterable {
   case aside, build, ingest, throwing, remove, ranges, rangeslook
   case typed0, typed2, typed5, typedone2, lookup, lookupdirect, indexkeys, indexrows, fetch1000, fetch1000direct,
     indexcount, filterstored, filterdecoded, observers,
-    untouchedqueries, untouchedreads, observedall
+    untouchedqueries, untouchedreads, observedall, update2, remove2, moved, cancelled
   case indexbuild
 
   /// Whether the goal is for the difference to `insert`.
@@ -19,7 +19,7 @@ enum ExtensionCase: String, CaseIterable {
   }
 
   /// Whether the row is one operation, measured in milliseconds. Other rows are in microseconds per row or call.
-  var isWhole: Bool { self == .ranges || self == .rangeslook }
+  var isWhole: Bool { self == .ranges || self == .rangeslook || self == .moved || self == .cancelled }
 
   /// The goal in the unit of the row.
   var goal: Double? {
@@ -55,7 +55,10 @@ enum ExtensionCase: String, CaseIterable {
     case .indexbuild: 1.1
     case .untouchedqueries, .untouchedreads: 100
     case .observedall: 50
-    case .touchless, .throwing, .rangeslook, .fetch1000, .fetch1000direct, .filterdecoded, .observers: nil
+    case .remove2: 6.67
+    case .moved: 20
+    case .cancelled: 10
+    case .touchless, .throwing, .rangeslook, .fetch1000, .fetch1000direct, .filterdecoded, .observers, .update2: nil
     }
   }
 

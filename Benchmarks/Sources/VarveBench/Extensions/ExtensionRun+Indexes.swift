@@ -60,6 +60,10 @@ extension ExtensionRun {
     case .observers: try observe()
     case .untouchedqueries, .untouchedreads: try commitBesideObservers(row)
     case .observedall: try changeWhatIsObserved()
+    case .update2: try updateAll()
+    case .remove2: try removeAll()
+    case .moved: try moveRows()
+    case .cancelled: try cancelReads()
     default: nil
     }
   }

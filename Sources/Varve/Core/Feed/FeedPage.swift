@@ -183,14 +183,16 @@ struct FeedReading {
 extension DatabaseCore {
   /// Returns the acknowledged commits after `position`.
   func readFeed(
-    after position: CommitVersion, commitLimit: Int = ChangeLimits.pageCommits, rowLimit: Int = ChangeLimits.pageRows
+    after position: CommitVersion, commitLimit: Int = ChangeLimits.pageCommits, rowLimit: Int = ChangeLimits.pageRows,
+    isCancellable: Bool = false
   ) throws -> FeedPage {
     try atPresent { snapshot in
       if position > snapshot.version, try position > backend.snapshot().version {
         // No commit has this number yet: the number comes from another database, or from a commit that was lost.
         return FeedPage(events: [.gap(from: position, to: snapshot.version)], version: snapshot.version)
       }
-      return try FeedReading(self, snapshot).page(after: position, commitLimit: commitLimit, rowLimit: rowLimit)
+      let read = isCancellable ? CancellableSnapshot(snapshot, self) : snapshot
+      return try FeedReading(self, read).page(after: position, commitLimit: commitLimit, rowLimit: rowLimit)
     }
   }
 

@@ -57,9 +57,18 @@ public struct ObjectObservation<Object: Decodable & Sendable>: AsyncSequence, Se
     private mutating func next(_ held: HeldObservation) async throws -> Object?? {
       let database = held.database
       let read = read
-      while try await held.observation.next() != nil {
-        let seen = try await database.readAside {
-          try database.atPresent { snapshot in (snapshot.version, try database.read(at: snapshot, read)) }
+      while let change = try await held.observation.next() {
+        let seen: (CommitVersion, Object?)?
+        do {
+          seen = try await database.readAside {
+            try Task.checkCancellation()
+            return try database.atPresent { snapshot in
+              (snapshot.version, try database.read(at: snapshot, isCancellable: true, read))
+            }
+          }
+        } catch let error as CancellationError {
+          held.observation.putBack(change)
+          throw error
         }
         guard let (version, object) = seen else { return nil }
         held.observation.didSee(version)

@@ -79,6 +79,9 @@ struct ObservationState {
     return due(through: CommitVersion(.max))
   }
 
+  /// Makes changes pending again, because the consumer could not read what they have changed.
+  mutating func putBack(_ change: ObservedChange) { pending.insert(change, at: 0) }
+
   /// Notes that the consumer has seen all commits up to a version. `rows` is what it has seen of the rows that had
   /// changed.
   mutating func didSee(_ version: CommitVersion, _ rows: [[UInt8]: [UInt8]] = [:]) {
@@ -155,6 +158,9 @@ final class Observation: Sendable {
   func didSee(_ version: CommitVersion, _ rows: [[UInt8]: [UInt8]] = [:]) {
     state.withLock { $0.didSee(version, rows) }
   }
+
+  /// Makes changes that `next` has returned pending again.
+  func putBack(_ change: ObservedChange) { state.withLock { $0.putBack(change) } }
 
   /// Returns the combined changes of the delivered commits up to a version, or `nil` if there are none.
   func due(through version: CommitVersion) -> ObservedChange? { state.withLock { $0.due(through: version) } }

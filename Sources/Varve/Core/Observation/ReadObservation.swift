@@ -67,18 +67,12 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
     }
 
     private mutating func next(_ held: HeldObservation) async throws -> Value? {
-      while try await held.observation.next() != nil {
+      while let change = try await held.observation.next() {
         watcher.begin()
         let seen: SharedRead<Value>.Found?
-        if let shared {
-          // The commits that were delivered before the watcher began were compared with the previous read: the value
-          // has to include all of them, and not only the commit that woke this observer.
-          let database = held.database
-          let present = try database.changes.whileOpen { try database.publication.snapshot().version }
-          guard let present else { return nil }
-          seen = try await shared.value(since: present) { try await found(held.database) }
-        } else {
-          seen = try await found(held.database)
+        do { seen = try await found(held.database) } catch let error as CancellationError {
+          held.observation.putBack(change)
+          throw error
         }
         guard let seen else { return nil }
         watcher.end(seen.reads)
@@ -90,15 +84,24 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
       return nil
     }
 
-    /// Runs the closure at the present snapshot. Returns `nil` if the database is closed.
+    /// Returns what the closure reads at the present snapshot or later. Returns `nil` if the database is closed.
     private func found(_ database: DatabaseCore) async throws -> SharedRead<Value>.Found? {
       let read = read
-      return try await database.readAside {
-        try database.atPresent { snapshot in
-          let (value, reads) = try database.recording(at: snapshot, read)
-          return SharedRead.Found(version: snapshot.version, value: value, reads: reads)
+      let body: @Sendable () async throws -> SharedRead<Value>.Found? = {
+        try await database.readAside {
+          try Task.checkCancellation()
+          return try database.atPresent { snapshot in
+            let (value, reads) = try database.recording(at: snapshot, read)
+            return SharedRead.Found(version: snapshot.version, value: value, reads: reads)
+          }
         }
       }
+      guard let shared else { return try await body() }
+      // The commits that were delivered before the watcher began were compared with the previous read: the value has to
+      // include all of them, and not only the commit that woke this observer.
+      let present = try database.changes.whileOpen { try database.publication.snapshot().version }
+      guard let present else { return nil }
+      return try await shared.value(since: present, body)
     }
   }
 }

@@ -126,12 +126,12 @@ final class RecordingSnapshot: StorageSnapshot {
 }
 
 extension DatabaseCore {
-  /// Runs `body` at a snapshot, and records what it reads.
+  /// Runs `body` at a snapshot, and records what it reads. The read ends if the calling task is cancelled.
   func recording<Result>(
     at snapshot: any StorageSnapshot, _ body: (ReadTransaction) throws -> Result
   ) throws -> (Result, RecordedReads) {
     let recording = RecordingSnapshot(snapshot)
-    let transaction = ReadTransaction(database: self, snapshot: recording)
+    let transaction = ReadTransaction(database: self, snapshot: recording, isCancellable: true)
     // The check records the collections that are looked up.
     transaction.reads = StorageCheck(recording)
     defer { transaction.end() }

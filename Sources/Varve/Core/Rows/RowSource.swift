@@ -26,7 +26,10 @@ final class RowSource<Element: Sendable>: Sendable {
     self.core = core
     guard ThreadFrame.transaction(of: core) == nil, let performing = AsyncTransaction.living(of: core) else {
       // A scan retains the snapshot of its transaction, not the transaction.
-      state = Mutex(Self.begun { try core.read { tx in (try scan(tx), core.longLivedReads.begin(tx.snapshot)) } })
+      state = Mutex(
+        Self.begun {
+          try core.read(isCancellable: true) { tx in (try scan(tx), core.longLivedReads.begin(tx.snapshot)) }
+        })
       return
     }
     state = Mutex(.waiting(performing))
@@ -70,6 +73,7 @@ final class RowSource<Element: Sendable>: Sendable {
   }
 
   private func nextBatch(_ scan: any RowScan<Element>, _ limit: Int) throws -> RowBatch<Element> {
+    try Task.checkCancellation()
     try core.enter()
     defer { core.leave() }
     return RowBatch(scan, limit: limit)

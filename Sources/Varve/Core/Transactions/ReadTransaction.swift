@@ -6,6 +6,8 @@ internal import Synchronization
 public class ReadTransaction {
   let database: DatabaseCore
   let snapshot: any StorageSnapshot
+  /// Whether the reads throw `CancellationError` once the task that makes them is cancelled.
+  final let isCancellable: Bool
   /// The pending writes of a write transaction, or `nil` in other transactions.
   final let writing: (any StorageWriting)?
   /// The spill that collects an extension's writes, so that nothing is committed, or `nil` in other transactions.
@@ -43,11 +45,13 @@ public class ReadTransaction {
   public final var userInfo: Any?
 
   init(
-    database: DatabaseCore, snapshot: any StorageSnapshot, writing: (any StorageWriting)? = nil, spill: Spill? = nil
+    database: DatabaseCore, snapshot: any StorageSnapshot, writing: (any StorageWriting)? = nil, spill: Spill? = nil,
+    isCancellable: Bool = false
   ) {
     self.spill = spill
     self.database = database
-    self.snapshot = snapshot
+    self.isCancellable = isCancellable
+    self.snapshot = isCancellable ? CancellableSnapshot(snapshot, database) : snapshot
     self.writing = writing
   }
 
@@ -59,6 +63,7 @@ public class ReadTransaction {
   /// Ends the transaction, because its closure has returned, or its commit was given to the storage.
   func end() {
     hasEnded = true
+    if isCancellable, let snapshot = snapshot as? CancellableSnapshot { snapshot.end() }
     for open in everOpened { open.end() }
     everOpened = []
     opened = []

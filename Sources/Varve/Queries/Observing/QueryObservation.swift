@@ -69,7 +69,9 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
         do {
           let read: @Sendable () throws -> QueryDifferences<Format>.ReadData = {
             if database.options.follows { try database.catalog.refresh(snapshot) }
-            return try database.read(at: snapshot) { tx in try before.read(change, tx) }
+            return try database.read(at: snapshot, isCancellable: true) { tx in
+              try before.read(change, tx)
+            }
           }
           // The read covers either a few rows, which were just written, or the whole result.
           let seen = change.isReload ? try await database.readAside(read) : try await database.readAtOnceOrAside(read)

@@ -17,6 +17,7 @@ extension FileSystem {
       var piece = [UInt8](repeating: 0, count: Int(min(UInt64(Self.copyPieceSize), max(size, 1))))
       var offset: UInt64 = 0
       while offset < size {
+        try TaskCancellation.check()
         let wanted = Int(min(UInt64(piece.count), size - offset))
         if wanted < piece.count { piece.removeLast(piece.count - wanted) }
         guard try source.read(into: &piece, at: offset) == wanted else {
