@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of indexes that are added, changed and removed between two starts of a program.
-struct IndexLifeTests {
+@Suite(.serialized) struct IndexLifeTests {
   private let shared: SharedBackend
 
   init() throws { shared = try SharedBackend() }
