@@ -52,7 +52,7 @@ struct LayeringTests {
 
   /// The layers of `Sources/VarveTasks`.
   private static let taskLayers: Layers = [
-    ["States"], ["Values"], ["Cron"], ["Format"], ["Dispatch"], ["Storage"], ["Inbox"], ["Scheduler"],
+    ["States"], ["Values"], ["Cron"], ["Format"], ["Timers"], ["Dispatch"], ["Storage"], ["Inbox"], ["Scheduler"],
   ]
 
   /// The modules that have layers.

@@ -47,6 +47,8 @@ struct FormatTests {
       if random.oneIn(2) { extras.headers = ["traceparent": "00-1", "b": ""] }
       record.extras = extras
     }
+    record.isSuspect = random.oneIn(2)
+    record.mayHaveBegun = random.oneIn(2)
     return record
   }
 
@@ -56,13 +58,13 @@ struct FormatTests {
       let record = Self.record(&random)
       #expect(try TaskRecord(record.bytes, stamp: record.position.stamp) == record)
       #expect(try TaskPosition(record.position.bytes) == record.position)
-      #expect(TaskRecord.crashes(in: record.bytes) == record.progress.crashes)
       #expect(TaskRecord.enqueued(in: record.bytes) == record.enqueued)
       let key = record.position.key(of: record.id)
       if record.position.kind == .line {
         let entry = try LineEntry(key: key, value: record.bytes)
         #expect(try LineID(of: key) == record.position.line && key.starts(with: record.position.line.begin))
         #expect(entry.stamp == record.position.stamp && entry.id == record.id && entry.state == record.progress.state)
+        #expect(entry.revision == record.position.revision && entry.isSuspect == record.isSuspect)
       }
     }
   }

@@ -406,7 +406,7 @@ struct RecoveryTests {
     #expect(fixture.lines.take().count == queues)
     await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
     let dispatcher = fixture.scheduler.dispatcher
-    #expect(dispatcher.state.withLock { $0.lines.count + $0.ringCount + $0.running.count + $0.claimed.count } == 0)
+    #expect(dispatcher.state.withLock { $0.lines.count + $0.ring.count + $0.running.count + $0.ahead.count } == 0)
     // The tokens of the last queues had not been refilled when their lines were removed.
     #expect(dispatcher.state.withLock { $0.families.count } < queues / 4)
     #expect(dispatcher.nextDeadline == nil)

@@ -182,14 +182,16 @@ extension [QueueSelector: QueueRules] {
 
 extension Database {
   /// Claims tasks as a process that dies while their handlers run.
-  func claimAndDie(_ ids: [TaskID]) async throws {
+  ///
+  /// With `isAhead`, the process has made the claims ahead, and it is not known whether the handlers have begun.
+  func claimAndDie(_ ids: [TaskID], isAhead: Bool = false) async throws {
     try await commitAside { parts in
       let parts = try TaskParts(parts)
       var counts = TaskCounts()
       for id in ids {
         guard var running = try parts.record(id) else { continue }
         try running.progress.apply(.claim)
-        _ = try TaskEdit.claim(running, start: 0, begun: 0).write(to: parts, &counts)
+        _ = try TaskEdit.claim(running, start: 0, begun: isAhead ? nil : 0).write(to: parts, &counts)
       }
     }
   }

@@ -41,7 +41,7 @@ extension TaskModelRun {
     if let host = dispatcher.timerFired() { host.wake() }
     await fixture.poll {
       let isCalm = dispatcher.state.withLock { !$0.isPumping && $0.settlements.isEmpty && $0.requests.isEmpty }
-      return isCalm && gate.count == dispatcher.state.withLock { $0.startedCount }
+      return isCalm && gate.count == dispatcher.state.withLock { $0.busyCount }
     }
     let claimed = dispatcher.state.withLock { Array($0.running.keys) }
     let numbers = Dictionary(uniqueKeysWithValues: ids.map { ($0.value, $0.key) })

@@ -391,10 +391,10 @@ final class TaskModelRun {
       }
     }
     let state = fixture.scheduler.dispatcher.state.withLock { state in
-      "pumping \(state.isPumping), busy \(state.busyCount), started \(state.startedCount), running \(state.running.keys), "
-        + "ring \(state.ring[state.ringBegin...]), pending \(state.pending), \(state.heldPending), held \(state.held), "
-        + "suspect \(state.hasSuspect), settlements \(state.settlements.count), host \(state.host != nil), "
-        + "lines \(state.lines.values.map { "\($0.id) \($0.runningCount) \($0.startedCount) \(String(describing: $0.first?.state))" })"
+      "pumping \(state.isPumping), busy \(state.busyCount), running \(state.running.keys), "
+        + "ring \(state.ring), ahead \(state.ahead.keys), pending \(state.pending), \(state.heldPending), held \(state.held), "
+        + "suspect \(String(describing: state.suspect)), settlements \(state.settlements.count), host \(state.host != nil), "
+        + "lines \(state.lines.values.map { "\($0.id) \($0.runningCount) \(String(describing: $0.first?.state))" })"
     }
     return "\(tasks); \(state)"
   }

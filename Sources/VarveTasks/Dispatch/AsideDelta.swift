@@ -15,6 +15,8 @@ struct AsideDelta: Sendable {
   var names: [(name: QueueName, queue: TaskNames.Queue)] = []
   /// The attempts that are to be cancelled.
   var cancelling: [TaskRun] = []
+  /// The number of children that the commit might have changed besides those that it has.
+  var childrenLeft = 0
   /// The children that were cancelled.
   var cancelled: [TaskRecord] = []
 

@@ -1,4 +1,5 @@
-/// The state that the lines of one queue share: its rules, the numbers of its running tasks, and its tokens.
+/// The state that the lines of one queue share: its rules, the number of its running tasks, its tokens, and the time
+/// that its handlers take.
 ///
 /// It exists while one of its lines does, or while tokens are missing.
 final class QueueFamily {
@@ -13,9 +14,12 @@ final class QueueFamily {
   /// Whether the family is in the list of those that may be forgotten.
   var isEmptied = false
   var runningCount = 0
-  var startedCount = 0
-  /// The lines that wait until another task of the queue has ended, in turn.
-  var waiting: [LineID] = []
+  /// The lines that wait for their turn until another task of the queue has ended, or the queue is resumed.
+  private(set) var waiting = LineQueue()
+  /// The number of lines whose turn it is, and that have not begun a task yet.
+  private var calledCount = 0
+  /// The moving averages of the time that handlers take, in nanoseconds. A queue has tasks of few kinds.
+  private var durations: [(handler: RegisteredHandler, nanoseconds: Double)] = []
   private(set) var tokens: TokenBucket?
   /// The tokens of limit keys, for those keys that lack some.
   private var laneTokens: [UInt64: TokenBucket] = [:]
@@ -32,6 +36,58 @@ final class QueueFamily {
     self.isPaused = isPaused
     self.tokens = tokens ?? rules.rate.map { TokenBucket(full: $0) }
   }
+
+  // MARK: - Turns of limit keys
+
+  /// Whether another task of the queue may begin, besides those of the lines whose turn it is.
+  var hasRoom: Bool { runningCount + calledCount < rules.runningMaximum }
+
+  /// Whether it is the turn of other lines, or they wait for it.
+  var hasOthers: Bool { calledCount > 0 || !waiting.isEmpty }
+
+  /// Lets a line wait for its turn.
+  func wait(_ line: TaskLine) {
+    line.waitsForFamily = true
+    waiting.append(line.id)
+  }
+
+  /// Returns the line that has waited longest, if another task of the queue may begin.
+  func nextWaiting() -> LineID? { hasRoom ? waiting.popFirst() : nil }
+
+  /// Reserves one of the queue's running tasks for a line whose turn it is.
+  func call(_ line: TaskLine) {
+    line.waitsForFamily = false
+    if line.isCalled { return }
+    line.isCalled = true
+    calledCount += 1
+  }
+
+  /// Ends the turn of a line, or its wait. Returns whether it was its turn.
+  func endCall(_ line: TaskLine) -> Bool {
+    if !line.isCalled { return false }
+    line.isCalled = false
+    calledCount -= 1
+    return true
+  }
+
+  // MARK: - Times of handlers
+
+  /// Notes the nanoseconds that a handler has taken.
+  func note(_ nanoseconds: Double, of handler: RegisteredHandler) {
+    // An attempt that took an hour does not outweigh all later ones.
+    let nanoseconds = min(max(1, nanoseconds), 10 * TaskDispatcher.State.aheadNanoseconds)
+    guard let index = durations.firstIndex(where: { $0.handler === handler }) else {
+      return durations.append((handler, nanoseconds))
+    }
+    durations[index].nanoseconds += (nanoseconds - durations[index].nanoseconds) * 0.1
+  }
+
+  /// Returns the time that a handler takes in nanoseconds, or `nil` if it has ended no attempt.
+  func duration(of handler: RegisteredHandler) -> Double? {
+    durations.first { $0.handler === handler }?.nanoseconds
+  }
+
+  // MARK: - Tokens
 
   /// Replaces the tokens by those on disk. It is called before a task of the queue has begun.
   func loadTokens(_ bucket: TokenBucket) { if rules.rate != nil { tokens = bucket } }

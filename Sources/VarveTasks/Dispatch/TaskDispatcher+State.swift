@@ -3,6 +3,40 @@ internal import Synchronization
 
 /// Choosing what is due, what begins and what has ended. All methods are called with the dispatcher's lock held.
 extension TaskDispatcher.State {
+  // MARK: - Work of a turn
+
+  /// Takes the next request. Requests are handled one after the other, so that each one sees the changes of those before
+  /// it.
+  ///
+  /// One that is about many tasks is the first work of a turn, and may come only in every second one.
+  mutating func takeRequest(_ work: inout TaskWork) {
+    guard let request = requests.first else { return }
+    let isLarge = request.ids.count > TaskWork.share
+    if isLarge, !isRequestNext, !settlements.isEmpty || !pending.isEmpty {
+      isRequestNext = true
+      return
+    }
+    isRequestNext = false
+    work.requests = [requests.removeFirst()]
+  }
+
+  /// Takes attempts that have ended, tasks whose children are left, and claims that are not needed any more.
+  mutating func takeEnds(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+    let isDue = timers.first.map { $0.deadline <= host.clock.continuousNow } ?? false
+    let room = TaskWork.share * ((ring.isEmpty ? 0 : 1) + (pending.isEmpty ? 0 : 1) + (isDue ? 1 : 0))
+    let count = min(settlements.count, max(0, work.left - room))
+    work.settlements = Array(settlements.prefix(count))
+    settlements.removeFirst(count)
+    for settlement in work.settlements { endEarly(settlement) }
+    // Each of them may have very many children, which count, too.
+    let pendingCount = min(pending.count, TaskWork.share / 2, work.left)
+    work.pending = Array(pending.prefix(pendingCount))
+    pending.removeFirst(pendingCount)
+    let strayCount = min(strayClaims.count, TaskWork.share, work.left)
+    work.strayClaims = Array(strayClaims.suffix(strayCount))
+    strayClaims.removeLast(strayCount)
+  }
+
   // MARK: - Due work
 
   mutating func takeDue(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
@@ -11,8 +45,13 @@ extension TaskDispatcher.State {
     let (now, wall) = (clock.continuousNow, WallTime.passed(clock.wallNow))
     followWall(clock, wall, now)
     var late: [Duration] = []
-    while let first = timers.first, first.deadline <= now, work.due.count < TaskWork.batchMaximum {
+    // Timers leave room for the attempts that begin, and for the children of tasks that have ended.
+    let room = min(host.workers, TaskWork.share) + (pending.isEmpty ? 0 : TaskWork.share)
+    while let first = timers.first, first.deadline <= now,
+      work.left > room + (Self.findsTasks(first.action) ? TaskWork.share : 0)
+    {
       guard var entry = timers.popFirst() else { break }
+      work.timerCount += 1
       if let due = entry.wall, due > wall {
         // The wall clock was set back, and the timer must not fire early.
         entry.deadline = now + max(WallTime.wait(from: clock.wallNow, to: due), .microseconds(50))
@@ -31,6 +70,14 @@ extension TaskDispatcher.State {
     if needsTimers, isDiscovered, let end = timers.end {
       isLoadingTimers = true
       work.timersFrom = end
+    }
+  }
+
+  /// Returns whether the commit finds the tasks that are due by a timer, for which a share of it is left.
+  private static func findsTasks(_ action: TaskTimers.Action) -> Bool {
+    switch action {
+    case .schedule, .ageing: true
+    case .task, .line, .tokens, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: false
     }
   }
 
@@ -71,7 +118,10 @@ extension TaskDispatcher.State {
       release(run)
     case .child(let id, let epoch):
       if let run = running[id], run.epoch == epoch { work.awaited.append(run) }
-    case .suspect: returnPostponed()
+    case .suspect:
+      guard let now = host?.clock.continuousNow else { return }
+      _ = runsAlone(now)
+      if now >= othersEnd { returnPostponed() }
     }
   }
 
@@ -115,111 +165,139 @@ extension TaskDispatcher.State {
 
   // MARK: - Attempts that begin
 
-  /// Returns the maximum number of attempts that are claimed at once.
-  ///
-  /// If handlers take less than a millisecond, more attempts are claimed than there are workers, so that a worker has
-  /// its next one ready: as many as it runs in that time.
-  func claimMaximum(_ host: TaskDispatcher.Host) -> Int { host.workers * (1 + claimsAhead) }
-
-  private var claimsAhead: Int {
-    averageRun == 0 ? 0 : min(Self.aheadMaximum, Int(Self.aheadNanoseconds / averageRun))
-  }
-
-  static let aheadMaximum = 15
-  static let aheadNanoseconds = 1e6
-
-  /// Returns the next claimed attempt that its line and its queue allow to start, and counts it as started.
-  ///
-  /// Returns `nil` if no such attempt exists, or if no worker is free.
-  mutating func nextClaimed() -> TaskRun? {
-    guard let host, startedCount < host.workers else { return nil }
-    var index = claimedBegin
-    while index < claimed.count {
-      let run = claimed[index]
-      guard let line = lines[run.record.position.line], line.mayStart else {
-        index += 1
+  /// Begins the tasks whose turn it is, as long as workers are free.
+  mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+    if suspect != nil, runsAlone(host.clock.continuousNow) { return }
+    // Lines that begin none are counted, too, because very many of them may be in the ring.
+    var count = 0
+    while busyCount < host.workers, let line = nextLine() {
+      count += 1
+      if work.left == 0 || count > TaskWork.batchMaximum || work.loads.count >= TaskWork.share {
+        work.isUnfinished = true
+        return enqueueFirst(line)
+      }
+      if line.family.isPaused {
+        _ = line.family.endCall(line)
+        line.family.wait(line)
         continue
       }
-      if index == claimedBegin { claimedBegin += 1 } else { claimed.remove(at: index) }
-      if claimedBegin == claimed.count {
-        claimed.removeAll(keepingCapacity: true)
-        claimedBegin = 0
-      }
-      startedCount += 1
-      line.countStart(1)
-      run.state.withLock { $0.isStarted = true }
-      return run
+      // No other task begins before the suspect. Otherwise it would wait for as long as others arrive.
+      if !takeTurn(of: line, &work, host, atMost: work.left) { return }
     }
-    return nil
   }
 
-  mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
-    let maximum = claimMaximum(host)
-    while !hasSuspect, busyCount < maximum, let line = nextLine() {
-      if line.family.isPaused { continue }
-      switch take(from: line, &work, host) {
-      case .over: enqueue(line)
-      case .interrupted, .suspect: enqueueFirst(line)
-      case .postponed: postponed.append(line.id)
-      case .idle: wakeFamily(of: line)
-      }
-      if line.isIdle { remove(line) }
-      // No other task begins before the suspect. Otherwise it would wait for as long as others arrive.
-      if isSuspectNext { return }
-    }
+  /// Begins the task that is next, if its claim was made ahead. It is called when a worker has become free.
+  ///
+  /// All other tasks begin in the next turn of the loop.
+  mutating func beginAhead() -> TaskRun? {
+    guard !ahead.isEmpty, let host, busyCount < host.workers, !isStopping, !areAllHeld else { return nil }
+    if suspect != nil, runsAlone(host.clock.continuousNow) { return nil }
+    guard let id = ring.first, let line = lines[id], line.isQueued, !line.family.isPaused, let entry = line.first,
+      mayBeginAhead(entry), let line = nextLine()
+    else { return nil }
+    var work = TaskWork()
+    _ = takeTurn(of: line, &work, host, atMost: 1)
+    return work.starts.first
+  }
+
+  /// Returns the claim of a task in line that was made ahead.
+  func claim(of entry: LineEntry) -> TaskDispatcher.ClaimAhead? {
+    guard let claim = ahead[entry.id], claim.run.stored.position.revision == entry.revision else { return nil }
+    return claim
+  }
+
+  /// Returns whether a task may begin by its claim that was made ahead.
+  ///
+  /// Workers begin tasks while the loop makes a commit, which may write the claim or change the task.
+  private func mayBeginAhead(_ entry: LineEntry) -> Bool {
+    claim(of: entry)?.isWritten == true && !changing.contains(entry.id)
   }
 
   /// How a turn of a line has ended.
-  private enum TurnEnd {
+  enum TurnEnd {
     /// The line has started as many tasks as it may in one turn, and may start more in its next.
     case over
-    /// No worker is free. The line may continue its turn.
+    /// The line may continue its turn when a worker is free, and when its next claim is written.
     case interrupted
     /// The next task may have caused the death of a process. It waits until no other task runs.
     case suspect
-    /// The next task is such a task that has waited for long. Others may begin before it.
+    /// The next task is such a task. Others may begin before it.
     case postponed
+    /// The tasks of the line are being read. It continues its turn after that, and others begin meanwhile.
+    case reading
     /// The line may start no task now.
     case idle
   }
 
+  /// Begins tasks of a line in its turn. Returns false if no other line may begin one before this one.
+  private mutating func takeTurn(
+    of line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host, atMost maximum: Int
+  ) -> Bool {
+    let family = line.family
+    let end = take(from: line, &work, host, isCalled: family.endCall(line), atMost: maximum)
+    switch end {
+    case .over: enqueue(line)
+    case .interrupted, .suspect:
+      if family.lineCount > 1 { family.call(line) }
+      enqueueFirst(line)
+    case .reading:
+      // Very many lines of a queue may have to be read.
+      if family.lineCount > 1, family.hasRoom { family.call(line) }
+      line.isReadInTurn = true
+    case .postponed: postponed.append(line.id)
+    case .idle: break
+    }
+    if line.isIdle { remove(line) }
+    callNext(of: family)
+    return end != .suspect && end != .interrupted && suspect?.hasBegun != true
+  }
+
   /// Takes tasks of one line, as many as it may start in its turn.
   private mutating func take(
-    from line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host
+    from line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host, isCalled: Bool, atMost maximum: Int
   ) -> TurnEnd {
     // Workers often become free one at a time, so a turn of several tasks may have begun before.
     var count = line.turnCount
     line.turnCount = 0
-    let rules = line.rules
-    isSuspectNext = false
-    let maximum = claimMaximum(host)
-    // Tasks that run one after the other are also claimed one after the other.
-    let ownMaximum = rules.isSerial ? 1 : line.runningMaximum * (1 + claimsAhead)
-    let familyMaximum = rules.runningMaximum * (1 + claimsAhead)
-    // While other lines wait, no claims are made ahead of their turn.
-    let weight = rules.turnMaximum * (ringCount > 0 ? 1 : 1 + claimsAhead)
-    while line.runningCount < ownMaximum {
-      if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.id, from)) }
-      guard let entry = line.first else { return .idle }
-      if line.family.lineCount > 1, line.family.runningCount >= familyMaximum {
-        if !line.waitsForFamily { line.family.waiting.append(line.id) }
-        line.waitsForFamily = true
-        return .idle
-      }
-      if count >= weight || hasSuspect { return .over }
-      if busyCount >= maximum {
+    let (rules, family) = (line.rules, line.family)
+    var left = maximum
+    while line.runningCount < line.runningMaximum {
+      if count >= rules.turnMaximum { return .over }
+      if left == 0 {
+        work.isUnfinished = true
         line.turnCount = count
         return .interrupted
       }
-      if rules.isSerial, entry.state != .ready, left[entry.id] == nil { return .idle }
-      if !left.isEmpty || !held.isEmpty, let passes = passes(entry, of: line) {
+      if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.id, from)) }
+      guard let entry = line.first else { return line.isRefilling ? .reading : .idle }
+      // Lines of a queue take turns, so one that has not waited comes after those that wait.
+      if family.lineCount > 1, !family.hasRoom || (family.hasOthers && !isCalled && count == 0) {
+        family.wait(line)
+        return .idle
+      }
+      if busyCount >= host.workers {
+        line.turnCount = count
+        return .interrupted
+      }
+      if rules.isSerial, entry.state != .ready, self.left[entry.id] == nil { return .idle }
+      left -= 1
+      if !self.left.isEmpty || !held.isEmpty, let passes = passes(entry, of: line) {
         if !passes { return .idle }
         _ = line.popFirst()
         continue
       }
+      if let claim = claim(of: entry) {
+        guard mayBeginAhead(entry) else {
+          line.turnCount = count
+          return .interrupted
+        }
+        start(claim, line, &work, host)
+        count += 1
+        continue
+      }
       guard let value = entry.value else {
         work.loads.append((line.id, entry.key))
-        return .idle
+        return .reading
       }
       let stored: TaskRecord
       do { stored = try TaskRecord(value, stamp: entry.stamp) } catch {
@@ -233,21 +311,54 @@ extension TaskDispatcher.State {
         line.skipFirst()
         continue
       }
-      if line.family.hasRate, mustWait(line, host) { return .idle }
-      if entry.crashes > 0, busyCount > 0 {
-        isSuspectNext = keepsOthers(entry.id, host)
-        return isSuspectNext ? .suspect : .postponed
-      }
-      guard let run = begin(stored, line, handler, host) else {
-        _ = line.popFirst()
-        continue
-      }
+      if family.hasRate, mustWait(line, host) { return .idle }
+      if entry.isSuspect, let end = waitAlone(entry.id, host) { return end }
       _ = line.popFirst()
+      guard let run = Self.run(stored, line, handler, host) else { continue }
+      start(run, line, host)
       work.claims.append(run)
       count += 1
-      if entry.crashes > 0 { (hasSuspect, suspect) = (true, nil) }
+      // A task that runs alone has begun.
+      if suspect?.hasBegun == true { return .over }
     }
     return .idle
+  }
+
+  /// Returns the attempt that a claim of a task begins.
+  static func run(
+    _ stored: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, _ host: TaskDispatcher.Host,
+    isAhead: Bool = false
+  ) -> TaskRun? {
+    var record = stored
+    // A head of a serial queue whose time has come still has its earlier state on disk.
+    if record.progress.state == .retryWait { record.progress.state = .ready }
+    guard (try? record.progress.apply(.claim)) != nil else { return nil }
+    let isShort = line.family.duration(of: handler).map { $0 < TaskDispatcher.shortRun } ?? false
+    return TaskRun(stored, record, line, handler, start: host.start, isAhead: isAhead, isShort: isShort)
+  }
+
+  /// Begins the first task of a line by a claim that was made ahead.
+  private mutating func start(
+    _ claim: TaskDispatcher.ClaimAhead, _ line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host
+  ) {
+    let run = claim.run
+    ahead[run.id] = nil
+    _ = line.popFirst()
+    start(run, line, host)
+    unnoted.append((run, turn))
+    work.starts.append(run)
+  }
+
+  private mutating func start(_ run: TaskRun, _ line: TaskLine, _ host: TaskDispatcher.Host) {
+    running[run.id] = run
+    busyCount += 1
+    line.countRun(1)
+    // The task that waited to run alone does not wait any more: it was cancelled, or its queue was paused.
+    if suspect?.hasBegun == false { suspect = nil }
+    if line.family.hasRate { line.family.take(line.id, host.clock.continuousNow.milliseconds) }
+    if line.wantsClaims { return }
+    line.wantsClaims = true
+    wantingClaims.append(line.id)
   }
 
   /// Ends a hold of a task. Returns whether its time has come meanwhile.
@@ -279,46 +390,6 @@ extension TaskDispatcher.State {
     return !waits
   }
 
-  /// The time for which no other task begins because one that may have caused the death of a process is next.
-  ///
-  /// It is bounded because a handler may run for hours. After it, others begin for as long, and so on.
-  private static let suspectSeconds: Int64 = 60
-
-  /// Returns whether a task that may have caused the death of a process keeps others from beginning now.
-  private mutating func keepsOthers(_ id: TaskID, _ host: TaskDispatcher.Host) -> Bool {
-    let now = host.clock.continuousNow
-    if suspect?.id != id { suspect = (id, now, .zero) }
-    let since = suspect?.since ?? now
-    let round = (now - since).clipped.components.seconds / Self.suspectSeconds
-    let end = since + .seconds((round + 1) * Self.suspectSeconds)
-    if suspect?.timer != end {
-      suspect?.timer = end
-      timers.insert(TaskTimers.Entry(deadline: end, wall: nil, suspending: nil, action: .suspect))
-    }
-    return round % 2 == 0
-  }
-
-  /// Takes lines into account again whose next task may have caused the death of a process.
-  mutating func returnPostponed() {
-    for id in postponed { if let line = lines[id] { enqueueFirst(line) } }
-    postponed = []
-  }
-
-  private mutating func begin(
-    _ stored: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, _ host: TaskDispatcher.Host
-  ) -> TaskRun? {
-    var record = stored
-    // A head of a serial queue whose time has come still has its earlier state on disk.
-    if record.progress.state == .retryWait { record.progress.state = .ready }
-    guard (try? record.progress.apply(.claim)) != nil else { return nil }
-    let run = TaskRun(stored, record, line, handler, start: host.start)
-    running[run.id] = run
-    busyCount += 1
-    line.countRun(1)
-    if line.family.hasRate { line.family.take(line.id, host.clock.continuousNow.milliseconds) }
-    return run
-  }
-
   /// Returns whether a line has to wait for a token, and if so sets the timer for it. A task that must run alone waits
   /// for its token before others have to end.
   private mutating func mustWait(_ line: TaskLine, _ host: TaskDispatcher.Host) -> Bool {
@@ -342,23 +413,6 @@ extension TaskDispatcher.State {
       family.isWritten = true
       if offset == nil { offset = WallTime.milliseconds(host.clock.wallNow) - host.clock.continuousNow.milliseconds }
       work.tokens.append((family.number, bucket.shifted(by: offset ?? 0)))
-    }
-  }
-
-  /// Lets another line of the queue begin a task, because this one begins none now.
-  private mutating func wakeFamily(of line: TaskLine) {
-    let family = line.family
-    let maximum = family.rules.runningMaximum * (1 + claimsAhead)
-    if !family.waiting.isEmpty, family.runningCount < maximum { wakeFamily(family) }
-  }
-
-  /// Lets a waiting line of a queue begin a task, because another task of the queue has ended.
-  private mutating func wakeFamily(_ family: QueueFamily) {
-    while !family.waiting.isEmpty {
-      let id = family.waiting.removeFirst()
-      guard let line = lines[id] else { continue }
-      line.waitsForFamily = false
-      return enqueue(line)
     }
   }
 
@@ -388,22 +442,26 @@ extension TaskDispatcher.State {
 
   /// Releases the worker of an attempt whose handler has returned or was abandoned.
   mutating func release(_ run: TaskRun) {
-    let (wasReleased, isEnded, wasStarted) = run.state.withLock { state in
+    let (wasReleased, isEnded) = run.state.withLock { state in
       defer { state.isReleased = true }
-      return (state.isReleased, state.isEnded, state.isStarted)
+      return (state.isReleased, state.isEnded)
     }
     if wasReleased { return }
     abandonable[run.key] = nil
     stopCallers.remove(run.key)
     busyCount -= 1
-    if wasStarted { startedCount -= 1 }
-    if run.stored.progress.crashes > 0 { hasSuspect = false }
-    if busyCount == 0 { returnPostponed() }
+    noteFree(run)
     guard let line = lines[run.record.position.line] else { return }
-    if wasStarted { line.countStart(-1) }
     // The next task of a serial queue starts when the end of this one is committed.
-    if !line.rules.isSerial || isEnded { countEnd(line) }
+    if line.rules.isSerial, !isEnded { return }
+    countEnd(line)
     enqueue(line)
+  }
+
+  /// Notes that the worker of an attempt is free.
+  mutating func noteFree(_ run: TaskRun) {
+    if let suspect, suspect.hasBegun, suspect.id == run.id { self.suspect = nil }
+    if busyCount == 0 { returnPostponed() }
   }
 
   /// Applies the committed end of an attempt. `entry` is the task if it is in line again.
@@ -447,9 +505,10 @@ extension TaskDispatcher.State {
     enqueue(line)
   }
 
-  private mutating func countEnd(_ line: TaskLine) {
+  /// Counts the end of an attempt. The other lines of the queue, which have waited, come before this one.
+  mutating func countEnd(_ line: TaskLine) {
     line.countRun(-1)
-    if !line.family.waiting.isEmpty { wakeFamily(line.family) }
+    callNext(of: line.family)
   }
 
   /// Undoes `endEarly` after a commit that failed.
@@ -487,14 +546,14 @@ extension TaskDispatcher.State {
 
   /// Forgets the timers of attempts that have ended: those that are first, and all if there are many.
   mutating func dropEndedAttempts() {
-    let (running, abandonable, timerOfSuspect) = (running, abandonable, suspect?.timer)
+    let (running, abandonable, hasSuspect) = (running, abandonable, suspect != nil || !postponed.isEmpty)
     timers.dropAttempts(beyond: 8 * (running.count + abandonable.count) + 256) { action in
       switch action {
       case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch),
         .child(let id, let epoch):
         running[id]?.epoch != epoch
       case .abandon(let id, let epoch): abandonable[AttemptKey(id: id, epoch: epoch)] == nil
-      case .suspect: timerOfSuspect == nil
+      case .suspect: !hasSuspect
       case .task, .line, .tokens, .schedule, .ageing: false
       }
     }

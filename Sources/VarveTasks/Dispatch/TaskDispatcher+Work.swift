@@ -1,8 +1,9 @@
 internal import Foundation
 internal import FutexLocks
 internal import Synchronization
+internal import Varve
 
-/// The work that a scheduler does next, in one commit beside the writer.
+/// The work that a scheduler does next, in one commit beside the writer: a turn of its loop.
 struct TaskWork {
   var settlements: [TaskSettlement] = []
   /// The tasks whose time has come, with the keys of their rows.
@@ -14,8 +15,18 @@ struct TaskWork {
   /// The attempts that have ended, and whose handlers are abandoned: they have lost their workers without having
   /// returned.
   var abandoned: [TaskRun] = []
-  /// The attempts that begin.
+  /// The attempts that begin when the commit is made.
   var claims: [TaskRun] = []
+  /// The attempts that begin at once, because their claims were made ahead.
+  var starts: [TaskRun] = []
+  /// The claims that are made ahead.
+  var ahead: [TaskRun] = []
+  /// The attempts that have begun by claims made ahead, which a row is to note.
+  var begun: [TaskRun] = []
+  /// Whether the work has nothing else, so that it may wait until these attempts end.
+  var hasOnlyBegun = false
+  /// The keys of claims that are deleted, because their tasks have changed.
+  var strayClaims: [[UInt8]] = []
   /// The lines whose tasks are to be read from disk, each with the key to start from.
   var refills: [(line: LineID, from: [UInt8])] = []
   /// The first tasks of lines whose values are to be read.
@@ -37,15 +48,50 @@ struct TaskWork {
   /// The first tasks of kinds that have no handler, with the names of their queues.
   var unhandled: [(record: TaskRecord, queue: QueueName)] = []
 
+  /// The number of timers that have fired.
+  var timerCount = 0
+  /// Whether more lines are to be looked at in the next turn.
+  var isUnfinished = false
+  /// The number of children that the commit may change.
+  var childMaximum = TaskWork.batchMaximum
+  /// The number of tasks that the commit may make for times of schedules.
+  var slotMaximum = TaskWork.share
+  /// The number of tasks that may move up.
+  var agedMaximum = TaskWork.share
+
   var isEmpty: Bool {
     settlements.isEmpty && due.isEmpty && timeouts.isEmpty && claims.isEmpty && refills.isEmpty && loads.isEmpty
+      && starts.isEmpty && ahead.isEmpty && begun.isEmpty && strayClaims.isEmpty && !isUnfinished && timerCount == 0
       && pending.isEmpty && abandoned.isEmpty && awaited.isEmpty
       && schedules.isEmpty && ageing.isEmpty && requests.isEmpty
       && timersFrom == nil && damaged.isEmpty && unhandled.isEmpty
   }
 
-  /// The maximum number of tasks that are settled in one commit, and of those that become ready in it.
+  /// The maximum number of tasks that a turn of the loop handles, and of the rows that it reads, so that what arrives
+  /// meanwhile waits for a short time only.
   static let batchMaximum = 512
+  /// The part of it that is left to each kind of work, however much there is of another kind.
+  static let share = 64
+
+  /// The number of tasks that the work handles, besides children.
+  var taskCount: Int {
+    settlements.count + timerCount + pending.count + requests.reduce(0) { $0 + $1.ids.count } + claims.count
+      + starts.count + ahead.count + begun.count + strayClaims.count
+  }
+
+  /// The number of tasks that may be added. A share is left to the times of schedules, and to tasks that move up.
+  var left: Int {
+    let shares = (schedules.isEmpty ? 0 : 1) + (ageing.isEmpty ? 0 : 1)
+    return max(0, Self.batchMaximum - taskCount - shares * Self.share)
+  }
+
+  /// Divides what is left among the tasks that the commit finds.
+  mutating func divideRest() {
+    let (rest, kinds) = (left, 1 + (schedules.isEmpty ? 0 : 1) + (ageing.isEmpty ? 0 : 1))
+    childMaximum = rest / kinds
+    slotMaximum = Self.share + rest / kinds
+    agedMaximum = Self.share + rest / kinds
+  }
 }
 
 extension TaskDispatcher {
@@ -58,20 +104,18 @@ extension TaskDispatcher {
       guard let host = state.host, host.start == start else { return nil }
       var work = TaskWork()
       state.changing = []
-      let count = min(state.settlements.count, TaskWork.batchMaximum)
-      work.settlements = Array(state.settlements.prefix(count))
-      state.settlements.removeFirst(count)
-      for settlement in work.settlements { state.endEarly(settlement) }
+      state.turn += 1
+      state.turnRowCount = 0
+      state.takeRequest(&work)
+      state.takeEnds(&work, host)
       state.takeDue(&work, host)
-      let pendingCount = min(state.pending.count, TaskWork.batchMaximum)
-      work.pending = Array(state.pending.prefix(pendingCount))
-      state.pending.removeFirst(pendingCount)
-      // Requests are handled one after the other, so that each one sees the changes of those before it.
-      if !state.requests.isEmpty { work.requests = [state.requests.removeFirst()] }
       if !state.isStopping, !state.areAllHeld {
         state.takeClaims(&work, host)
         state.takeTokens(&work, host)
+        state.takeAhead(&work, host)
       }
+      state.takeUnnoted(&work)
+      work.divideRest()
       if work.isEmpty {
         state.isPumping = false
         state.isCommitting = false
@@ -84,19 +128,52 @@ extension TaskDispatcher {
     }
   }
 
-  /// Queues attempts whose claims are committed for their workers. Returns those that have a worker, which the caller
-  /// begins.
-  func start(_ claims: [TaskRun], of start: UInt32) -> [TaskRun] {
-    state.withLock { state in
+  /// Hands attempts of a start to workers: the first one to a worker that waits, if one does. Returns the others, which
+  /// the caller begins.
+  func hand(_ runs: [TaskRun], of start: UInt32) -> [TaskRun] {
+    if runs.isEmpty { return [] }
+    return state.withLock { state in
       guard state.host?.start == start else { return [] }
-      state.claimed += claims
-      var started: [TaskRun] = []
-      while let run = state.nextClaimed() { started.append(run) }
-      if !started.isEmpty, state.isWorkerWaiting, state.handedOver == nil {
-        state.handedOver = started.removeFirst()
+      var runs = runs
+      if state.isWorkerWaiting, state.handedOver == nil {
+        state.handedOver = runs.removeFirst()
         handCount.add(1, ordering: .releasing)
       }
-      return started
+      return runs
+    }
+  }
+
+  /// Notes that claims which were made ahead are written.
+  func didWrite(ahead runs: [TaskRun], of start: UInt32) {
+    if runs.isEmpty { return }
+    state.withLock { state in
+      guard state.host?.start == start else { return }
+      for run in runs {
+        // The task may have changed meanwhile.
+        if state.ahead[run.id]?.run === run {
+          state.ahead[run.id]?.isWritten = true
+        } else {
+          state.strayClaims.append(run.claimKey)
+        }
+      }
+    }
+  }
+
+  /// Notes the numbers of tasks and rows that a turn of the loop has handled.
+  func noteTurn(tasks: Int = 0, rows: Int = 0) {
+    state.withLock { state in
+      state.turnRowCount += rows
+      state.largestTurn = (max(state.largestTurn.tasks, tasks), max(state.largestTurn.rows, state.turnRowCount))
+    }
+  }
+
+  /// Takes back attempts of which no row notes yet that they have begun.
+  func putBack(begun runs: [TaskRun]) {
+    state.withLock { state in
+      for run in runs where state.isOfHost(run) {
+        run.state.withLock { $0.isNoted = false }
+        state.unnoted.append((run, state.turn))
+      }
     }
   }
 
@@ -111,32 +188,37 @@ extension TaskDispatcher {
     return state.withLock { state in
       // The handler belongs to an earlier start, and was abandoned.
       guard state.isOfHost(run) else { return (nil, nil, true) }
-      state.averageRun += (max(1, nanoseconds) - state.averageRun) * (state.averageRun == 0 ? 1 : 0.1)
       let isFirst = run.settle()
       if isFirst { state.settlements.append(TaskSettlement(run: run, end: end)) }
+      state.lines[run.record.position.line]?.family.note(nanoseconds, of: run.handler)
       state.release(run)
+      // A close of the database waits for the loop, and not for workers.
+      let next = worker.isStopping ? nil : state.beginAhead()
       // Callers wait for the last handler, also if nothing is left to be done.
       let host = state.wakingHost() ?? (state.areAllStopCallers ? state.beginPumping() : nil)
-      return (host, state.nextClaimed(), !isFirst)
+      return (host, next, !isFirst)
     }
   }
 
-  /// Waits briefly for the end of a handler, if handlers are short and none has ended since `count`.
+  /// Waits briefly for the end of a handler, if some attempts are short and none has ended since `count`. Returns whether
+  /// one has ended.
   ///
   /// The thread that starts handlers then receives their ends without going to sleep. Going to sleep and being woken
   /// takes longer than such a handler.
-  func waitForEnd(after count: UInt64) {
-    guard state.withLock({ $0.averageRun > 0 && $0.averageRun < Self.shortRun }) else { return }
+  func waitForEnd(after count: UInt64, of runs: [TaskRun]) -> Bool {
+    guard runs.contains(where: \.isShort) else { return false }
     let end = ContinuousClock.now + Self.look
     while endCount.load(ordering: .relaxed) == count, ContinuousClock.now < end { sched_yield() }
+    return endCount.load(ordering: .acquiring) != count
   }
 
-  /// Waits briefly for another attempt, if handlers are short and no other worker waits. Returns `nil` if none has
-  /// come.
-  func waitForClaim() -> TaskRun? {
+  /// Waits briefly for another attempt, if the worker's last one was short and no other worker waits. Returns `nil` if
+  /// none has come.
+  func waitForClaim(after nanoseconds: Double) -> TaskRun? {
+    if nanoseconds >= Self.shortRun { return nil }
     let count = handCount.load(ordering: .acquiring)
     let isWaiting = state.withLock { state in
-      guard state.averageRun < Self.shortRun, !state.isWorkerWaiting, state.isPumping else { return false }
+      guard !state.isWorkerWaiting, state.isPumping else { return false }
       state.isWorkerWaiting = true
       return true
     }
@@ -149,8 +231,8 @@ extension TaskDispatcher {
     }
   }
 
-  /// The duration in nanoseconds below which a handler is short.
-  private static let shortRun = 1e5
+  /// The duration in nanoseconds below which an attempt is short.
+  static let shortRun = 1e5
   private static let look = Duration.microseconds(150)
 
   /// Puts a task into its line.
@@ -185,6 +267,7 @@ extension TaskDispatcher {
       let now = host.clock.continuousNow
       state.pending = work.pending + state.pending
       state.requests = work.requests + state.requests
+      state.strayClaims += work.strayClaims
       state.isCommitting = false
       state.changing = []
       let actions =
@@ -224,6 +307,7 @@ extension TaskDispatcher {
       // If no transaction is changing a task any more, the next commit continues with these.
       if state.held.isEmpty { state.pending += changes.heldPending } else { state.heldPending += changes.heldPending }
       for (lineID, id, key) in changes.removed {
+        state.dropAhead(id, key)
         guard let line = state.lines[lineID] else { continue }
         line.remove(id, key: key)
         // The removed task may have been the head that the queue waited for.
@@ -333,20 +417,21 @@ extension TaskDispatcher {
     }
   }
 
-  /// Puts the tasks of claims that were not committed back into their lines, and takes back the settlements.
+  /// Puts the tasks of claims that were not committed back into their lines, forgets the claims that were to be made
+  /// ahead, and takes back the settlements.
   ///
   /// With `isLeaving`, the tasks do not run until the next start.
-  func undo(_ claims: [TaskRun], _ settlements: [TaskSettlement], isLeaving: Bool = false) {
+  func undo(_ claims: [TaskRun], ahead: [TaskRun], _ settlements: [TaskSettlement], isLeaving: Bool = false) {
     state.withLock { state in
+      for run in ahead where state.isOfHost(run) && state.ahead[run.id]?.run === run { state.ahead[run.id] = nil }
       for run in claims where state.isOfHost(run) {
         // A transaction may have cancelled the attempt, which will not end.
         if run.state.withLock({ $0.isCancelling }) { state.requests.append(TaskRequest(.cancelMissed, [run.id])) }
         state.running[run.id] = nil
         state.busyCount -= 1
-        if run.stored.progress.crashes > 0 { state.hasSuspect = false }
-        if state.busyCount == 0 { state.returnPostponed() }
+        state.noteFree(run)
         guard let line = state.lines[run.record.position.line] else { continue }
-        line.countRun(-1)
+        state.countEnd(line)
         line.family.giveBack(line.id)
         var entry = LineEntry(run.stored, run.stored.bytes)
         entry.state = .ready
@@ -378,7 +463,7 @@ extension TaskDispatcher {
       } else {
         line.failRefill()
       }
-      state.enqueue(line)
+      state.enqueueRead(line)
       if let first = line.first { state.waitForHead(line, first) }
       return skippedCount
     }
@@ -388,7 +473,7 @@ extension TaskDispatcher {
   func failLoads(_ lines: [LineID], of start: UInt32) {
     state.withLock { state in
       guard state.isOfHost(start) else { return }
-      for id in lines { if let line = state.lines[id] { state.enqueue(line) } }
+      for id in lines { if let line = state.lines[id] { state.enqueueRead(line) } }
     }
   }
 
@@ -396,7 +481,7 @@ extension TaskDispatcher {
     state.withLock { state in
       guard state.isOfHost(start), let line = state.lines[id] else { return }
       line.loadFirst(key, value)
-      state.enqueue(line)
+      state.enqueueRead(line)
     }
   }
 
@@ -454,6 +539,7 @@ extension TaskDispatcher {
   func stop(leavingCallers: Bool) -> [TaskRun] {
     state.withLock { state in
       state.isStopping = true
+      for id in Array(state.ahead.keys) { state.dropAhead(id) }
       return state.running.values.filter { !leavingCallers || !state.stopCallers.contains($0.key) }
     }
   }
@@ -468,7 +554,7 @@ extension TaskDispatcher {
       let runs = leavingCallers ? state.hasOtherRuns : !state.running.isEmpty
       return (
         state.busyCount - (leavingCallers ? state.stopCallers.count : 0),
-        state.isPumping || !state.settlements.isEmpty || runs || !state.requests.isEmpty
+        state.isPumping || !state.settlements.isEmpty || runs || !state.requests.isEmpty || !state.strayClaims.isEmpty
       )
     }
   }

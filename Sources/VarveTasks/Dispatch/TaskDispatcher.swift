@@ -22,26 +22,36 @@ public final class TaskDispatcher: Sendable {
     /// The tokens of queues as they were on disk at the start.
     var storedTokens: [UInt32: TokenBucket] = [:]
     /// The lines that may start a task, in turn.
-    var ring: [LineID] = []
-    var ringBegin = 0
+    var ring = LineQueue()
     var timers = TaskTimers()
     var running: [TaskID: TaskRun] = [:]
     /// The tasks that do not run until the next start, because what notes their last attempt can't be read or written.
     /// The value says whether the attempt was done. If it was not, no other task of a serial queue overtakes the task.
     var left: [TaskID: Bool] = [:]
-    /// The number of attempts that are claimed and have a worker or wait for one. Attempts that have ended count, too,
-    /// as long as their handlers have not returned.
+    /// The number of workers that have an attempt. Attempts that have ended count, too, as long as their handlers have
+    /// not returned.
     var busyCount = 0
-    /// The number of handlers that run.
-    var startedCount = 0
-    /// The attempts that are claimed and wait for a worker, from the index `claimedBegin` on.
-    var claimed: [TaskRun] = []
-    var claimedBegin = 0
+    /// The claims that were made ahead, of tasks that are in line. A task with such a claim begins without a commit when
+    /// it is its turn.
+    var ahead: [TaskID: ClaimAhead] = [:]
+    /// The keys of claims that were made ahead, and whose tasks have changed or left their lines since.
+    var strayClaims: [[UInt8]] = []
+    /// The attempts that have begun by claims made ahead, of which no row notes yet that they have begun. Each has the
+    /// number of the turn in which it began.
+    var unnoted: [(run: TaskRun, turn: UInt64)] = []
+    /// The lines from which tasks have begun since claims of their next tasks were made ahead.
+    var wantingClaims: [LineID] = []
+    /// The number of turns of the loop.
+    var turn: UInt64 = 0
+    /// Whether a request was left out of the last turn, because it is about many tasks.
+    var isRequestNext = false
+    /// The number of rows that the turn of the loop has read up to now.
+    var turnRowCount = 0
+    /// The largest numbers of tasks and rows that a turn of the loop has handled.
+    var largestTurn = (tasks: 0, rows: 0)
     /// Whether a worker waits briefly for its next attempt. `handedOver` is the attempt that it gets.
     var isWorkerWaiting = false
     var handedOver: TaskRun?
-    /// The moving average of the time that handlers take, in nanoseconds, or 0 if none has run.
-    var averageRun = 0.0
     var settlements: [TaskSettlement] = []
     /// The tasks that transactions are changing, each with the number of these transactions.
     var held: [TaskID: Int] = [:]
@@ -70,12 +80,11 @@ public final class TaskDispatcher: Sendable {
     var abandonable: [AttemptKey: TaskRun] = [:]
     /// The attempts whose handlers wait for a stop. All of them have a worker.
     var stopCallers: Set<AttemptKey> = []
-    /// Whether the next task is one that may have caused the death of a process.
-    var isSuspectNext = false
-    /// The task of this kind that was next last, the time on the continuous clock since which it is, and that of its
-    /// timer, or `nil` if none is.
-    var suspect: (id: TaskID, since: Duration, timer: Duration)?
-    /// The lines whose next task is of this kind, and that others may overtake for a time.
+    /// The task beside which no other task begins, because a process has died while it ran, or `nil` if none is.
+    var suspect: Suspect?
+    /// The time on the continuous clock until which other tasks may begin before the next task of this kind.
+    var othersEnd = Duration.zero
+    /// The lines whose next task is of this kind, and waits until then.
     var postponed: [LineID] = []
     var nextID: UInt64 = 1
     /// The id up to which ids may be assigned without a record on disk.
@@ -99,8 +108,6 @@ public final class TaskDispatcher: Sendable {
     var isStopping = false
     /// Whether no task is taken, because the database is a copy.
     var areAllHeld = false
-    /// Whether a task runs alone, because a process has died while it ran.
-    var hasSuspect = false
     /// Whether rows of timers are being read.
     var isLoadingTimers = false
     /// The timers that came while rows of timers are being read, and that are after those in memory.
@@ -124,6 +131,8 @@ public final class TaskDispatcher: Sendable {
     let abandonAfter: Duration
     let start: UInt32
     let rules: @Sendable (QueueName) -> QueueRules
+    /// Whether claims may be made ahead.
+    var claimsAhead = true
     /// Called without the lock when there is work that no caller takes.
     let wake: @Sendable () -> Void
     /// Called without the lock when the next timer may have changed.
@@ -132,6 +141,21 @@ public final class TaskDispatcher: Sendable {
     let released: @Sendable () -> Void
     /// Counts what the scheduler does.
     var recorder = TaskStatisticsRecorder()
+  }
+
+  /// A claim that is written before a worker is free for its task.
+  struct ClaimAhead {
+    let run: TaskRun
+    /// Whether the commit with the claim was made.
+    var isWritten = false
+  }
+
+  /// A task that a process has died with, and that runs alone for a time, or waits until the others have ended.
+  struct Suspect {
+    let id: TaskID
+    /// The time on the continuous clock since which it waits or runs.
+    let since: Duration
+    let hasBegun: Bool
   }
 
   let state: FutexLock<State>
@@ -267,23 +291,23 @@ public final class TaskDispatcher: Sendable {
       state.parents = TaskParents()
       state.pending = []
       state.heldPending = []
-      state.ring = []
-      state.ringBegin = 0
+      state.ring = LineQueue()
       state.timers.removeAll()
       state.running = [:]
       state.left = [:]
       state.busyCount = 0
-      state.startedCount = 0
-      state.claimed = []
-      state.claimedBegin = 0
+      state.ahead = [:]
+      state.strayClaims = []
+      state.unnoted = []
+      state.wantingClaims = []
       state.handedOver = nil
       state.settlements = []
       state.aside = [:]
       state.heldTimers = [:]
       state.abandonable = [:]
       state.stopCallers = []
-      state.hasSuspect = false
       state.suspect = nil
+      state.othersEnd = .zero
       state.postponed = []
       state.missedTimers = []
       state.moreTimersMeanwhile = nil
@@ -355,6 +379,7 @@ public final class TaskDispatcher: Sendable {
       state.lastID = max(state.lastID, delta.lastID)
       for (lineID, id, key) in delta.removed {
         state.aside[id] = nil
+        state.dropAhead(id, key)
         if state.isCommitting { state.removedMeanwhile.insert(key) }
         guard let line = state.lines[lineID] else { continue }
         line.remove(id, key: key)
@@ -397,24 +422,15 @@ public final class TaskDispatcher: Sendable {
 }
 
 extension TaskDispatcher.State {
-  /// Notes new or changed queues.
-  ///
-  /// Complexity: O(queues), and if one of them has lines of limit keys, also O(lines).
+  /// Notes new or changed queues. The lines of one that was resumed continue their turns.
   mutating func note(_ queues: [(name: QueueName, queue: TaskNames.Queue)]) {
-    var others: Set<UInt32> = []
     for (name, queue) in queues {
       names[name] = queue
       texts[queue.number] = name
       guard let family = families[queue.number] else { continue }
       family.isPaused = queue.isPaused
-      if family.lineCount == 1, let line = lines[LineID(queue: queue.number)] {
-        enqueue(line)
-      } else if family.lineCount > 0 {
-        others.insert(queue.number)
-      }
+      callNext(of: family)
     }
-    if others.isEmpty { return }
-    for line in lines.values where others.contains(line.id.queue) { enqueue(line) }
   }
 
   /// Returns a line, which is made if it does not exist. Returns `nil` if no host runs tasks, or if the queue is not
@@ -452,6 +468,7 @@ extension TaskDispatcher.State {
     lines[line.id] = nil
     let family = line.family
     family.lineCount -= 1
+    if family.endCall(line) { callNext(of: family) }
     if family.lineCount == 0, !family.isEmptied {
       family.isEmptied = true
       emptied.append(family)
@@ -487,9 +504,9 @@ extension TaskDispatcher.State {
     enqueue(line)
   }
 
-  /// Notes that a line may start a task.
+  /// Notes that a line may start a task. A line that waits for its turn within its queue is called when it comes.
   mutating func enqueue(_ line: TaskLine) {
-    if line.isQueued { return }
+    if line.isQueued || line.waitsForFamily { return }
     line.isQueued = true
     ring.append(line.id)
   }
@@ -504,41 +521,41 @@ extension TaskDispatcher.State {
   mutating func enqueueFirst(_ line: TaskLine) {
     if line.isQueued { return }
     line.isQueued = true
-    if ringBegin > 0 {
-      ringBegin -= 1
-      ring[ringBegin] = line.id
-    } else {
-      ring.insert(line.id, at: 0)
-    }
+    ring.prepend(line.id)
   }
 
+  /// Notes that tasks of a line were read. If that was in its turn, it continues.
+  mutating func enqueueRead(_ line: TaskLine) {
+    if line.isReadInTurn { enqueueFirst(line) } else { enqueue(line) }
+    line.isReadInTurn = false
+  }
+
+  /// Takes the next line out of the ring.
   mutating func nextLine() -> TaskLine? {
-    while ringBegin < ring.count {
-      let id = ring[ringBegin]
-      ringBegin += 1
-      if ringBegin == ring.count {
-        ring.removeAll(keepingCapacity: true)
-        ringBegin = 0
-      } else if ringBegin >= 4_096 {
-        ring.removeFirst(ringBegin)
-        ringBegin = 0
-      }
-      guard let line = lines[id] else { continue }
+    while let id = ring.popFirst() {
+      guard let line = lines[id], line.isQueued else { continue }
       line.isQueued = false
       return line
     }
     return nil
   }
 
-  /// The number of lines that may start a task.
-  var ringCount: Int { ring.count - ringBegin }
+  /// Lets the lines of a queue that have waited longest begin tasks, as many as the queue allows.
+  mutating func callNext(of family: QueueFamily) {
+    if family.isPaused { return }
+    while let id = family.nextWaiting() {
+      guard let line = lines[id], line.waitsForFamily else { continue }
+      family.call(line)
+      enqueue(line)
+    }
+  }
 
   /// Returns the host if there is work that no caller takes. The caller must wake it.
   mutating func wakingHost() -> TaskDispatcher.Host? {
     guard let host, isDiscovered, !isPumping else { return nil }
     guard
-      !settlements.isEmpty || !pending.isEmpty || !requests.isEmpty || needsTimers
-        || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping && !areAllHeld)
+      !settlements.isEmpty || !pending.isEmpty || !requests.isEmpty || !strayClaims.isEmpty || needsTimers
+        || (!ring.isEmpty && busyCount < host.workers && !isStopping && !areAllHeld)
     else { return nil }
     isPumping = true
     return host

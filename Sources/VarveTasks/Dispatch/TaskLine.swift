@@ -28,18 +28,22 @@ final class TaskLine {
   private var moreMeanwhile: [UInt8]?
   /// The rows that were removed while tasks are being read, which may still find them.
   private var ended: Set<[UInt8]> = []
-  /// The number of attempts that are claimed and have not ended.
+  /// The number of attempts that have begun, or are about to, and have not ended.
   private(set) var runningCount = 0
-  /// The number of these attempts whose handlers have begun.
-  private(set) var startedCount = 0
-  /// The maximum number of attempts whose handlers have begun.
+  /// The maximum number of these attempts.
   let runningMaximum: Int
   /// Whether the line waits for a token.
   var waitsForToken = false
-  /// Whether the line waits until another task of its queue has ended.
+  /// Whether the line is among those of its queue that wait for their turn.
   var waitsForFamily = false
+  /// Whether the line was called after such a wait, and has not begun a task since.
+  var isCalled = false
+  /// Whether tasks of the line have begun since claims of its next tasks were made ahead.
+  var wantsClaims = false
   /// Whether the line is in the ring of those that may start a task.
   var isQueued = false
+  /// Whether it was the line's turn when its tasks had to be read.
+  var isReadInTurn = false
   /// The number of tasks that the line has started in a turn that was interrupted.
   var turnCount = 0
   /// The first key of a task that was skipped because it has no handler, or `nil` if none was.
@@ -59,6 +63,8 @@ final class TaskLine {
 
   var first: LineEntry? { begin < entries.count ? entries[begin] : nil }
   var entryCount: Int { entries.count - begin }
+  /// Returns the entry with a number, where the first one has the number 0.
+  func entry(_ number: Int) -> LineEntry { entries[begin + number] }
   /// Whether the line has no task, runs none, and has nothing to remember.
   var isIdle: Bool { first == nil && end == nil && runningCount == 0 && !isRefilling && skipped == nil }
   /// Whether tasks are to be read from disk now.
@@ -66,17 +72,9 @@ final class TaskLine {
 
   // MARK: - Running attempts
 
-  /// Whether another handler may begin.
-  var mayStart: Bool { startedCount < runningMaximum && family.startedCount < family.rules.runningMaximum }
-
   func countRun(_ number: Int) {
     runningCount += number
     family.runningCount += number
-  }
-
-  func countStart(_ number: Int) {
-    startedCount += number
-    family.startedCount += number
   }
 
   // MARK: - Entries in memory

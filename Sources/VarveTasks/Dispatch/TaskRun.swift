@@ -12,18 +12,23 @@ final class TaskRun: Sendable {
   let handler: RegisteredHandler
   /// The number of the scheduler's start that claimed the task.
   let start: UInt32
+  /// Whether the claim was made ahead, before a worker was free.
+  let isAhead: Bool
+  /// Whether the attempt is expected to take so little time that its end is worth waiting for.
+  let isShort: Bool
   /// The state in which the task is counted while it runs.
   var countedState: TaskState { stored.progress.state }
   var id: TaskID { record.id }
   var epoch: UInt32 { record.progress.epoch }
   var key: AttemptKey { AttemptKey(id: id, epoch: epoch) }
-  var claimKey: [UInt8] { TaskKeys.claim(start, id, epoch) }
+  var claimKey: [UInt8] { TaskKeys.claim(start, id, stored.position.revision) }
 
   struct State {
     /// The Swift task of the handler.
     var task: Task<Void, Never>?
-    /// Whether the handler has begun, or is about to.
-    var isStarted = false
+    /// Whether a row notes that the attempt has begun, or is about to be written. Only attempts by claims that were made
+    /// ahead have such rows.
+    var isNoted = false
     /// Whether the task is to be cancelled. The request is committed.
     var isCancelling = false
     /// Whether the scheduler stops, so that the attempt is interrupted.
@@ -60,13 +65,21 @@ final class TaskRun: Sendable {
 
   let state: Mutex<State>
 
-  init(_ stored: TaskRecord, _ record: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, start: UInt32) {
+  init(
+    _ stored: TaskRecord, _ record: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, start: UInt32,
+    isAhead: Bool = false, isShort: Bool = false
+  ) {
     self.stored = stored
+    var record = record
+    // If the process dies in this attempt, the next start notes it again.
+    (record.isSuspect, record.mayHaveBegun) = (false, false)
     self.record = record
     queue = line.name
     rules = line.rules
     self.handler = handler
     self.start = start
+    self.isAhead = isAhead
+    self.isShort = isShort
     state = Mutex(State(step: stored.step))
   }
 
@@ -85,9 +98,6 @@ final class TaskRun: Sendable {
       deadline: clock.continuousNow + max(.zero, end - clock.suspendingNow), wall: nil, suspending: end,
       action: .lease(id, epoch: epoch))
   }
-
-  /// Whether the progress of the handler was written.
-  var hasProgressRow: Bool { state.withLock { $0.progressWritten != nil } }
 
   /// Settles the attempt. Returns false if it is settled already, or if a transaction is settling it.
   func settle() -> Bool {

@@ -16,6 +16,7 @@ internal import Varve
 ///                      state (1), which counts if the task is not there any more
 ///  'L', queue (4)      value: tokens (8, the bits of a Double), time (8)
 ///  'P', id (8)         value: progress of the handler (8, the bits of a Double), note (UTF-8)
+///  'C', id (8)         value: the key of the task's claim, which was made ahead; the attempt has begun
 ///  'I', id (16)        value: time (8) at which a file of the inbox was applied; the file may still exist
 ///  'S', name           a schedule: see ScheduleRecord
 ///  'D'                 value: the incarnation of the database (8) whose tasks are run; in a copy, after its tasks were
@@ -151,6 +152,13 @@ enum ConfigKeys {
   static let progress: UInt8 = 0x50
   static func progress(_ id: TaskID) -> [UInt8] {
     var bytes: [UInt8] = [progress]
+    bytes.append(number: id.rawValue)
+    return bytes
+  }
+
+  static let begun: UInt8 = 0x43
+  static func begun(_ id: TaskID) -> [UInt8] {
+    var bytes: [UInt8] = [begun]
     bytes.append(number: id.rawValue)
     return bytes
   }

@@ -137,14 +137,16 @@ struct TaskPosition: Hashable, Sendable {
 ///
 /// ```
 ///  by id     'J', id (8), revision (4)               value: state (1), position
-///  claim     'C', start (4), id (8), epoch (4)       value: attempt (4), begun (8), position
+///  claim     'C', start (4), id (8), revision (4)    value: attempt (4), begun (8), position
 ///  cancel    'X', id (8)                             the task is to be cancelled when its handler returns
 ///  signal    'G', hash (8), id (8), revision (4)     value: the signal
 ///  steps     'S', id (8), number (4)                 value: a checkpoint
 ///  children  'D', parent (8), child (8)              value: how the child reacts if the parent fails (1)
 ///  parents   'E', child (8), parent (8)              exists while the child waits for the parent
 /// ```
-/// `start` is the number of the scheduler's start: a claim with another number was running when a process died.
+/// `start` is the number of the scheduler's start: a claim with another number is of a process that died. `revision` is
+/// that of the task's row, so a task that was written again has another claim. `begun` is the time at which the attempt
+/// began, or the smallest number if the claim was made ahead: then a row of `config` says whether the attempt has begun.
 enum TaskKeys {
   static let byID: UInt8 = 0x4A
   static let claim: UInt8 = 0x43
@@ -171,12 +173,12 @@ enum TaskKeys {
 
   static let claimPrefix: [UInt8] = [claim]
 
-  static func claim(_ start: UInt32, _ id: TaskID, _ epoch: UInt32) -> [UInt8] {
+  static func claim(_ start: UInt32, _ id: TaskID, _ revision: UInt32) -> [UInt8] {
     [UInt8](atMost: 17) { key in
       key.put(claim)
       key.put(start)
       key.put(id.rawValue)
-      key.put(epoch)
+      key.put(revision)
     }
   }
 
@@ -185,15 +187,22 @@ enum TaskKeys {
     return try reader.number()
   }
 
-  static func claimValue(attempt: UInt32, begun: Int64, _ position: TaskPosition) -> [UInt8] {
+  /// Returns the value of a claim. `begun` is the time at which the attempt began, or `nil` if the claim is made ahead.
+  static func claimValue(attempt: UInt32, begun: Int64?, _ position: TaskPosition) -> [UInt8] {
     [UInt8](atMost: 51 + position.sortKey.count) { value in
       value.put(attempt)
-      value.put(time: begun)
+      value.put(time: begun ?? .min)
       position.put(to: &value)
     }
   }
 
   static let claimPositionOffset = 12
+
+  /// Returns whether a claim was made ahead, given its value.
+  static func isAhead(_ claimValue: [UInt8]) throws(DamagedTask) -> Bool {
+    var reader = ByteReader(claimValue, at: 4)
+    return try reader.time() == .min
+  }
 
   static func cancel(_ id: TaskID) -> [UInt8] {
     var key: [UInt8] = [cancel]

@@ -1,7 +1,8 @@
 /// A task as the database stores it: the value of its row in `live`.
 ///
 /// ```
-///  0   form (1), 1       1   state (1)         2   flags (1): 1 is being cancelled
+///  0   form (1), 1       1   state (1)         2   flags (1): 1 is being cancelled, 2 mayHaveBegun,
+///                                               4 isSuspect
 ///  3   id (8)            11  attempt (4)       15  failures (4)     19  crashes (4)
 ///  23  snoozes (4)       27  epoch (4)         31  enqueued (8)
 ///  39  stamp (8): in a row that is not in line; otherwise the key has it
@@ -35,6 +36,11 @@ struct TaskRecord: Hashable, Sendable {
   var errors: [String] = []
   /// The number of the last checkpoint, or 0 if the task has not made one.
   var step: UInt32 = 0
+  /// Whether a process has died while the task ran, and the task has not ended an attempt since.
+  var isSuspect = false
+  /// Whether a process has died that had made a claim of the task ahead, so that the task may have just begun. The next
+  /// claim is not made ahead, so it shows whether the task is what kills the process.
+  var mayHaveBegun = false
   private var extrasBox: TaskExtrasBox?
 
   /// The properties that most tasks do not have.
@@ -53,14 +59,7 @@ struct TaskRecord: Hashable, Sendable {
 
   static let stampOffset = 39
   private static let form: UInt8 = 1
-  private static let crashesOffset = 19
   private static let enqueuedOffset = 31
-
-  /// Returns the number of times that the process has died while the task ran, read from the bytes of its row.
-  static func crashes(in bytes: [UInt8]) -> UInt32 {
-    var reader = ByteReader(bytes, at: crashesOffset)
-    return (try? reader.number()) ?? 0
-  }
 
   /// Returns the time at which the task was enqueued, read from the bytes of its row.
   static func enqueued(in bytes: [UInt8]) -> Int64 {
@@ -77,7 +76,7 @@ struct TaskRecord: Hashable, Sendable {
     var bytes = [UInt8](atMost: sizeMaximum(positionBytes)) { bytes in
       bytes.put(Self.form)
       bytes.put(progress.state.rawValue)
-      bytes.put(progress.isCancelling ? UInt8(1) : 0)
+      bytes.put((progress.isCancelling ? UInt8(1) : 0) | (mayHaveBegun ? 2 : 0) | (isSuspect ? 4 : 0))
       bytes.put(id.rawValue)
       bytes.put(progress.attempt)
       bytes.put(progress.failures)
@@ -180,7 +179,10 @@ struct TaskRecord: Hashable, Sendable {
       throw DamagedTask(what: "\(number) is not a state", bytes: bytes)
     }
     progress = TaskProgress(state)
-    progress.isCancelling = try reader.byte() & 1 != 0
+    let marks = try reader.byte()
+    progress.isCancelling = marks & 1 != 0
+    mayHaveBegun = marks & 2 != 0
+    isSuspect = marks & 4 != 0
     id = TaskID(rawValue: try reader.number())
     progress.attempt = try reader.number()
     progress.failures = try reader.number()

@@ -31,18 +31,19 @@ extension TaskScheduler {
     let (now, continuous) = (WallTime.milliseconds(clock.wallNow), clock.continuousNow)
     let plans = makePlans(work.settlements, now)
     let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
-    let (slots, leftSchedules) = dueSlots(work.schedules, now)
+    let ahead = work.ahead.map { TaskEdit.claim($0.record, start: start, begun: nil) }
+    let (slots, leftSchedules) = dueSlots(work.schedules, now, atMost: work.slotMaximum)
     if plans.isEmpty, claims.isEmpty, work.due.isEmpty, work.pending.isEmpty, slots.isEmpty, work.ageing.isEmpty,
-      work.requests.isEmpty, work.abandoned.isEmpty
+      work.requests.isEmpty, work.abandoned.isEmpty, ahead.isEmpty, work.begun.isEmpty, work.strayClaims.isEmpty
     {
       return
     }
-    let aged = findAged(work.ageing, now, database)
+    let aged = findAged(work.ageing, now, database, atMost: work.agedMaximum)
     let parents = dispatcher.withChildren(plans.lazy.filter(\.plan.state.isSettled).map(\.run.id))
     let recorded = recordedEvents(plans, work, now)
     // Attempts that end or begin, and tasks that become due, do not read each other's rows.
     let isBlind =
-      parents.isEmpty && work.pending.isEmpty && work.requests.isEmpty && slots.isEmpty && aged.isEmpty
+      parents.isEmpty && work.pending.isEmpty && work.requests.isEmpty && slots.isEmpty && aged.found.isEmpty
     let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
     let begun = claims.isEmpty ? nil : clock.continuousNow
     let storesSchedules = slots.contains(where: \.isNew)
@@ -56,7 +57,10 @@ extension TaskScheduler {
     ) { [dispatcher] parts in
       // The lines and timers of another start would not have the effects of this commit.
       if dispatcher.isReplaced(start) { throw DatabaseError(.closed, "the scheduler has stopped") }
-      let changes = AsideChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
+      let changes = AsideChanges(
+        try TaskParts(parts), now: now, continuous: continuous, dispatcher, childMaximum: work.childMaximum)
+      // Before the ends: an attempt whose time is over ends in the same commit, which removes the row.
+      for run in work.begun { try changes.noteBegun(run) }
       // First those that have waited, because a commit changes a limited number of children.
       for id in work.pending { try changes.resume(id) }
       var written: [Bool] = []
@@ -71,8 +75,9 @@ extension TaskScheduler {
       try recorded.write(written, to: changes.parts)
       for (_, key) in work.due { try changes.makeReady(key) }
       let lastSlots = try slots.map { try write($0, to: changes, now) }
-      for (id, key) in aged { try Self.age(id, key, changes, dispatcher) }
-      for claim in claims { _ = try isBlind ? changes.writeBlind(claim) : changes.write(claim) }
+      for (id, key) in aged.found { try Self.age(id, key, changes, dispatcher) }
+      for claim in claims + ahead { _ = try isBlind ? changes.writeBlind(claim) : changes.write(claim) }
+      for key in work.strayClaims { try changes.parts.live.delete(key) }
       let answers = try work.requests.map { try $0.write(to: changes, dispatcher) }
       for (queue, bucket) in work.tokens { try changes.parts.config.put(ConfigKeys.tokens(queue), bucket.bytes) }
       return (written, answers, lastSlots, try changes.finish())
@@ -80,13 +85,15 @@ extension TaskScheduler {
     if let begun { recorder.noteClaims(clock.continuousNow - begun) }
     finish(plans, written)
     dispatcher.apply(changed, of: start)
+    dispatcher.didWrite(ahead: work.ahead, of: start)
+    dispatcher.noteTurn(tasks: work.taskCount(slots, aged, childrenLeft: changed.childrenLeft))
     await end(work.requests, answers)
     endSlots(slots, lastSlots, left: leftSchedules)
-    endAgeing(work.ageing)
+    endAgeing(work.ageing, aged.rest)
     report(plans, written, changed.cancelled, work, now)
     // Also those of commits that failed.
     cancel(work.settlements.lazy.filter(\.isTimeout).map(\.run))
-    for run in dispatcher.start(work.claims, of: start) { begin(run) }
+    for run in dispatcher.hand(work.claims, of: start) { begin(run) }
   }
 
   private func end(_ requests: [TaskRequest], _ answers: [TaskRequest.Answer]) async {
@@ -173,7 +180,8 @@ extension TaskScheduler {
   func fail(_ parts: [TaskWork], _ error: any Error, _ start: UInt32) async {
     var isOver = false
     for work in parts {
-      dispatcher.undo(work.claims, work.settlements)
+      dispatcher.undo(work.claims, ahead: work.ahead, work.settlements)
+      dispatcher.putBack(begun: work.begun)
       if dispatcher.requeue(work, of: start) { continue }
       for request in work.requests { request.fail(error) }
       isOver = true
@@ -186,68 +194,11 @@ extension TaskScheduler {
     TaskLog.failed(logger, error)
     try? await clock.sleep(until: clock.continuousNow + .seconds(1))
   }
+}
 
-  // MARK: - Ageing
-
-  /// The maximum number of tasks of each line and priority that move up at once, the first ones in line.
-  private static let agedMaximum = 512
-
-  /// Returns the tasks of some queues that have waited long enough to move up, with the keys of their rows.
-  ///
-  /// They are searched for outside of the commit, which reads each of them again.
-  private func findAged(_ queues: [UInt32], _ now: Int64, _ database: Database) -> [(id: TaskID, key: [UInt8])] {
-    var found: [(id: TaskID, key: [UInt8])] = []
-    for queue in queues {
-      guard let wait = rules(numbered: queue)?.ageingTime else { continue }
-      do {
-        try database.read { tx in
-          found += try Self.aged(queue, now - wait.milliseconds, try tx.tasks.parts.live)
-        }
-      } catch {
-        if TaskDamage.isLasting(error) {
-          TaskLog.unreadable(logger, "the ageing of queue \(dispatcher.name(queue)?.text ?? "\(queue)")", error)
-        } else {
-          TaskLog.failed(logger, error)
-        }
-      }
-    }
-    return found
+extension TaskWork {
+  /// Returns the number of tasks that a commit has handled: those of the work, and those that it has found.
+  fileprivate func taskCount(_ slots: [DueSlots], _ aged: TaskScheduler.Aged, childrenLeft: Int) -> Int {
+    taskCount + slots.reduce(0) { $0 + $1.slots.count } + aged.found.count + childMaximum - childrenLeft
   }
-
-  private static func aged(_ queue: UInt32, _ oldest: Int64, _ live: Part) throws -> [(id: TaskID, key: [UInt8])] {
-    var found: [(id: TaskID, key: [UInt8])] = []
-    var counts: [LineID: [UInt8: Int]] = [:]
-    var cursor = try live.cursor(StorageRange(prefix: TaskKeys.lines(queue)))
-    while let (key, value) = try cursor.next() {
-      let record = try TaskRecord(value, stamp: LineEntry.stamp(of: key))
-      let (line, priority) = (record.position.line, record.position.priority)
-      let count = counts[line]?[priority] ?? 0
-      if count >= agedMaximum || priority == 0 || record.position.isFront || record.enqueued > oldest { continue }
-      counts[line, default: [:]][priority] = count + 1
-      found.append((record.id, key))
-    }
-    return found
-  }
-
-  /// Moves a task up by one priority, if it is still at the key.
-  private static func age(_ id: TaskID, _ key: [UInt8], _ changes: AsideChanges, _ dispatcher: TaskDispatcher) throws {
-    if !dispatcher.mayChange(id) || dispatcher.run(id) != nil { return }
-    guard let value = try changes.parts.live.get(key) else { return }
-    let old = try TaskRecord(value, stamp: LineEntry.stamp(of: key))
-    var new = old
-    new.position.priority -= 1
-    try changes.rewrite(old, &new)
-  }
-
-  /// Sets the timers after which the waiting tasks of queues move up again.
-  func endAgeing(_ queues: [UInt32]) {
-    for queue in queues {
-      guard let wait = rules(numbered: queue)?.ageingTime else { continue }
-      dispatcher.insert(
-        TaskTimers.Entry(
-          deadline: clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(queue)))
-    }
-  }
-
-  private func rules(numbered queue: UInt32) -> QueueRules? { dispatcher.name(queue).map { rules(of: $0) } }
 }

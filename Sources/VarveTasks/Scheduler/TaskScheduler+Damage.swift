@@ -169,7 +169,8 @@ extension TaskScheduler {
       if settlement.isTimeout { run.state.withLock { $0.task }?.cancel() }
     }
     for run in work.claims { TaskLog.unreadable(logger, "the beginning of task \(run.id)", error) }
-    dispatcher.undo(work.claims, [], isLeaving: true)
+    dispatcher.undo(work.claims, ahead: work.ahead, [], isLeaving: true)
+    // The next start finds the claims that can't be deleted, and attempts of which no row says that they have begun.
     for (id, _) in work.due { TaskLog.unreadable(logger, "task \(id), which is due", error) }
     for id in work.pending { TaskLog.unreadable(logger, "the tasks that depend on task \(id)", error) }
     for name in work.schedules {
@@ -196,7 +197,7 @@ extension TaskWork {
   var halves: [TaskWork] {
     let count =
       pending.count + settlements.count + due.count + schedules.count + ageing.count + claims.count + requests.count
-      + abandoned.count
+      + abandoned.count + ahead.count + begun.count + strayClaims.count
     if count < 2 { return [] }
     var (first, second) = (TaskWork(), TaskWork())
     var left = count / 2
@@ -214,6 +215,9 @@ extension TaskWork {
     divide(\.claims)
     divide(\.requests)
     divide(\.abandoned)
+    divide(\.ahead)
+    divide(\.begun)
+    divide(\.strayClaims)
     // The tokens are written with the first tasks that have taken some.
     if first.claims.isEmpty { second.tokens = tokens } else { first.tokens = tokens }
     return [first, second]

@@ -92,6 +92,11 @@ extension TaskScheduler {
     hub.send(events)
   }
 
+  /// Sends the event that an attempt has begun.
+  func reportBegun(_ run: TaskRun) {
+    if hub.isActive { hub.send([event(.started, run, WallTime.milliseconds(clock.wallNow))]) }
+  }
+
   /// Reports handlers that a stop has left running.
   func reportAbandoned(_ runs: [TaskRun]) async {
     let now = WallTime.milliseconds(clock.wallNow)

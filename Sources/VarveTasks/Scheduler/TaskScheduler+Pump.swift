@@ -8,7 +8,9 @@ internal import Varve
 ///      ▲                                                                                                   │
 ///      └───────────────────────────────────────────────────────────────────────────────────────────────────┘
 /// ```
-/// Attempts that end while a commit is made are part of the next one, so commits grow with the load.
+/// Attempts that end while a commit is made are part of the next one, so commits grow with the load. A turn of the loop
+/// handles at most 512 tasks, and reads at most 512 rows of them. Tasks whose claims were made ahead in an earlier turn
+/// begin without a commit, when a worker becomes free.
 extension TaskScheduler {
   /// Starts the loop. It is called when there is work, and only if no other loop takes it.
   ///
@@ -36,17 +38,21 @@ extension TaskScheduler {
     while true {
       // A close waits for this loop. It may fail, so the loop then begins again, and until then no work is taken.
       if dispatcher.worker.isStopping { return beginPump(start) }
+      let before = dispatcher.endCount.load(ordering: .acquiring)
       guard let work = dispatcher.takeWork(start) else { break }
+      if work.hasOnlyBegun, dispatcher.waitForEnd(after: before, of: work.begun) {
+        dispatcher.putBack(begun: work.begun)
+        continue
+      }
+      for run in dispatcher.hand(work.starts, of: start) { begin(run) }
       for error in work.damaged { TaskLog.damaged(logger, error) }
       for run in work.awaited { TaskLog.awaited(logger, run) }
       if !work.unhandled.isEmpty { await reportUnhandled(work.unhandled) }
       await read(work, database, start)
       let count = dispatcher.endCount.load(ordering: .acquiring)
       await commit(work, database, start)
-      if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
+      _ = dispatcher.waitForEnd(after: count, of: work.claims)
     }
-    // Abandoned handlers have released their workers, so other attempts may start.
-    for run in dispatcher.start([], of: start) { begin(run) }
     setAlarm()
     noteIdle()
   }
@@ -69,12 +75,26 @@ extension TaskScheduler {
       let failures = try await readAcknowledged(database) { tx in
         let live = try tx.tasks.parts.live
         var failures: [any Error] = []
-        for (line, from) in work.refills {
-          do { try refill(line, from, live, of: start) } catch {
+        // The lines that are left are read in the next turn.
+        let others =
+          work.loads.count + (work.timersFrom == nil ? 0 : Self.timerMaximum)
+          + (work.ageing.isEmpty ? 0 : Self.agedRowMaximum)
+        var left = TaskWork.batchMaximum - others
+        let before = left
+        for (number, (line, from)) in work.refills.enumerated() {
+          if left <= 0 {
+            dispatcher.refill(line, from: from, nil, next: nil, of: start)
+            continue
+          }
+          // As many rows of each line, so that all of them begin tasks.
+          let share = max(Self.refillMinimum, left / (work.refills.count - number))
+          let maximum = min(left, share, TaskLine.refillCount)
+          do { left -= try refill(line, from, live, of: start, atMost: maximum) } catch {
             dispatcher.refill(line, from: from, nil, next: nil, of: start)
             failures.append(error)
           }
         }
+        dispatcher.noteTurn(rows: work.loads.count + (work.timersFrom == nil ? 0 : Self.timerMaximum) + before - left)
         for (line, key) in work.loads {
           do { try loadFirst(line, key, live, of: start) } catch {
             dispatcher.failLoads([line], of: start)
@@ -82,7 +102,7 @@ extension TaskScheduler {
           }
         }
         if let from = work.timersFrom {
-          do { try loadTimers(from, live, of: start) } catch {
+          do { try loadTimers(from, live, of: start, atMost: Self.timerMaximum) } catch {
             dispatcher.loadTimers(nil, next: nil, of: start)
             failures.append(error)
           }
@@ -116,14 +136,23 @@ extension TaskScheduler {
     }
   }
 
-  func refill(_ line: LineID, _ from: [UInt8], _ live: Part, of start: UInt32) throws {
+  /// The maximum number of rows of timers that a turn reads.
+  private static let timerMaximum = 3 * TaskWork.share
+  /// The number of rows of a line that a turn reads if it reads some.
+  private static let refillMinimum = 32
+
+  /// Reads the next tasks of a line. Returns the number of rows that were read.
+  @discardableResult
+  func refill(
+    _ line: LineID, _ from: [UInt8], _ live: Part, of start: UInt32, atMost maximum: Int = TaskLine.refillCount
+  ) throws -> Int {
     var range = StorageRange(prefix: line.begin)
     range.lower = from
     var entries: [LineEntry] = []
     var (next, last): ([UInt8]?, [UInt8]?) = (nil, nil)
     var damagedCount = 0
     func add(_ key: [UInt8], _ value: [UInt8]) -> Bool {
-      if entries.count == TaskLine.refillCount {
+      if entries.count + damagedCount >= maximum {
         next = key
         return false
       }
@@ -147,6 +176,7 @@ extension TaskScheduler {
       }
     }
     recorder.noteSkipped(damagedCount + dispatcher.refill(line, from: from, entries, next: next, of: start))
+    return entries.count + damagedCount
   }
 
   /// Reads the first task of a line. One that can't be read is left out.
@@ -159,14 +189,17 @@ extension TaskScheduler {
     dispatcher.loadFirst(line, key, value, of: start)
   }
 
-  func loadTimers(_ from: [UInt8], _ live: Part, of start: UInt32) throws {
+  /// Reads the next timers of tasks.
+  func loadTimers(
+    _ from: [UInt8], _ live: Part, of start: UInt32, atMost maximum: Int = TaskTimers.taskMaximum
+  ) throws {
     var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
     var timers: [TaskDelta.Timer] = []
     var (next, last): ([UInt8]?, [UInt8]?) = (nil, nil)
     let (now, continuous, wallSpans) = (clock.wallNow, clock.continuousNow, dispatcher.wallSpans)
     func add(_ key: [UInt8], _ value: [UInt8]) -> Bool {
-      if timers.count == TaskTimers.taskMaximum {
+      if timers.count == maximum {
         next = key
         return false
       }
@@ -208,7 +241,7 @@ extension TaskScheduler {
   ///
   /// The handler has a Swift task of its own, so that it can be abandoned if it does not return.
   func begin(_ run: TaskRun) {
-    watch(run)
+    noteBegin(run)
     let task = Task.detached { [self] in await work(from: run) }
     let isCancelled = run.state.withLock { state in
       state.task = task
@@ -217,8 +250,9 @@ extension TaskScheduler {
     if isCancelled { task.cancel() }
   }
 
-  /// Starts the time limit and the lease of an attempt.
-  private func watch(_ run: TaskRun) {
+  /// Starts the time limit and the lease of an attempt, and reports its beginning if no commit does.
+  private func noteBegin(_ run: TaskRun) {
+    if run.isAhead { reportBegun(run) }
     if run.renewLease(clock) {
       dispatcher.insert(run.leaseTimer(clock))
       setAlarm()
@@ -243,14 +277,14 @@ extension TaskScheduler {
       let (host, next, isRefused) = dispatcher.finish(run, end, after: nanoseconds)
       if isRefused { recorder.noteRefusal(of: run) }
       host?.wake()
-      guard let next = next ?? dispatcher.waitForClaim() else { return }
+      guard let next = next ?? dispatcher.waitForClaim(after: nanoseconds) else { return }
       // A Swift task that was cancelled, or may still be, must not run another attempt.
       let task = run.state.withLock { state in
         defer { state.task = nil }
         return state.task
       }
       guard !Task.isCancelled, let task else { return begin(next) }
-      watch(next)
+      noteBegin(next)
       let isCancelled = next.state.withLock { state in
         state.task = task
         return state.isCancelling || state.isInterrupted

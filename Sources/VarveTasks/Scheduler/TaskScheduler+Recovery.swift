@@ -31,6 +31,9 @@ extension TaskScheduler {
     try await database.commitAside(label: "tasks: recovery") { parts in
       let config = try TaskParts(parts).config
       if try config.get(ConfigKeys.closedStart) != nil { try config.delete(ConfigKeys.closedStart) }
+      // Those of attempts that a transaction ended while the row was written.
+      let begun = StorageRange(prefix: [ConfigKeys.begun])
+      if try config.first(in: begun) != nil { try config.deleteRange(begun) }
     }
   }
 
@@ -92,7 +95,7 @@ extension TaskScheduler {
         let record = try Self.recover(key, value, isCrash ? limit : nil, now, changes) { number in
           dispatcher.name(number).map { self.rules(of: $0) } ?? QueueRules()
         }
-        if isCrash, let record { crashed.append(record) }
+        if isCrash, let record, record.isSuspect { crashed.append(record) }
       }
       _ = try changes.finish()
       return crashed
@@ -233,16 +236,32 @@ extension TaskScheduler {
     }
     let counted = stored.progress.state
     stored.progress.isCancelling = try parts.live.get(TaskKeys.cancel(id)) != nil
+    // A handler that was cancelled, or has reported its progress, has begun.
+    let hasBegun =
+      try !TaskKeys.isAhead(value) || stored.progress.isCancelling
+      || parts.config.get(ConfigKeys.begun(id)) == key || parts.config.get(ConfigKeys.progress(id)) != nil
+    try parts.config.delete(ConfigKeys.begun(id))
     if let (stepKey, _) = try parts.live.first(in: StorageRange(prefix: TaskKeys.step(id)), isReverse: true) {
       var reader = ByteReader(stepKey, at: 9)
       stored.step = try reader.number()
     }
     try parts.config.delete(ConfigKeys.progress(id))
     var record = stored
+    if !hasBegun {
+      // In a copy, or after a close, the task can't be what has killed a process.
+      if limit == nil || stored.mayHaveBegun {
+        try parts.live.delete(key)
+        return nil
+      }
+      record.mayHaveBegun = true
+      _ = try changes.write(TaskEdit.move(stored, counted: counted, to: &record, claim: key))
+      return record
+    }
     record.progress.state = .ready
     try record.progress.apply(.claim)
     if let limit {
       try record.progress.apply(.orphan(limit: limit))
+      (record.isSuspect, record.mayHaveBegun) = (true, false)
     } else {
       try record.progress.apply(.interrupt(epoch: record.progress.epoch))
     }

@@ -218,14 +218,13 @@ extension TaskScheduler {
         deadline: clock.continuousNow + max(delay, .zero), wall: slot, suspending: nil, action: .schedule(name)))
   }
 
-  /// The maximum number of slots of all schedules for which one turn of the loop makes tasks.
-  static let slotMaximum = TaskWork.batchMaximum
-
-  /// Returns the slots, and the tasks to enqueue for them, of schedules whose time may have come, and the names of those
-  /// that are left for the next turn.
-  func dueSlots(_ names: [String], _ now: Int64) -> (due: [DueSlots], left: [String]) {
+  /// Returns the slots, at most `maximum`, and the tasks to enqueue for them, of schedules whose time may have come, and
+  /// the names of those that are left for the next turn.
+  func dueSlots(
+    _ names: [String], _ now: Int64, atMost maximum: Int = TaskWork.batchMaximum
+  ) -> (due: [DueSlots], left: [String]) {
     var all: [DueSlots] = []
-    var room = Self.slotMaximum
+    var room = maximum
     for (index, name) in names.enumerated() {
       if room == 0 { return (all, Array(names[index...])) }
       guard let schedule = state.withLock({ $0.schedules[name] }) else { continue }

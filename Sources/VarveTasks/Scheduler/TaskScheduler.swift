@@ -90,6 +90,8 @@ public final class TaskScheduler: Sendable {
     var queues: QueueRuleTable
     /// The time on the continuous clock at which tasks that have ended were last pruned.
     var lastPruned: Duration?
+    /// Where the search for tasks that move up continues, by the numbers of queues.
+    var ageingSearches: [UInt32: AgeingSearch] = [:]
     /// The callers that wait until no work is left. The value is `nil` for a caller that is about to wait.
     var idleWaiters: [UInt64: CheckedContinuation<Void, Never>?] = [:]
     var nextWaiter: UInt64 = 0
@@ -349,6 +351,8 @@ public final class TaskScheduler: Sendable {
     let host = TaskDispatcher.Host(
       clock: clock, workers: configuration.workerCount, abandonAfter: configuration.abandonAfter.clipped, start: number,
       rules: { [weak self] in self?.rules(of: $0) ?? QueueRules() },
+      // Events of beginnings are stored in the commits of the claims.
+      claimsAhead: !configuration.keptEvents.contains(.started),
       wake: { [weak self] in self?.beginPump(number) }, timersChanged: { [weak self] in self?.setAlarm() },
       released: { [weak self] in self?.beginSchedules() }, recorder: recorder)
     guard dispatcher.attach(host, state.withLock({ $0.handlers })) else {
@@ -357,6 +361,7 @@ public final class TaskScheduler: Sendable {
     state.withLock { state in
       state.isRunning = true
       state.start = number
+      state.ageingSearches = [:]
     }
     sideWork.open()
     dispatcher.worker.writeAtClose { [dispatcher] parts in try Self.noteClose(parts, dispatcher) }

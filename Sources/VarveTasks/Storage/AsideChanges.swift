@@ -13,9 +13,13 @@ final class AsideChanges: TaskChanging {
   /// The effects on lines and timers, which apply when the commit has been made.
   private(set) var result = AsideDelta()
   /// The number of children that the commit may still change, of all tasks that end in it.
-  private var childBudget = TaskWork.batchMaximum
+  private var childBudget: Int
 
-  init(_ parts: TaskParts, now: Int64, continuous: Duration, _ dispatcher: TaskDispatcher) {
+  init(
+    _ parts: TaskParts, now: Int64, continuous: Duration, _ dispatcher: TaskDispatcher,
+    childMaximum: Int = TaskWork.batchMaximum
+  ) {
+    childBudget = childMaximum
     self.parts = parts
     self.now = now
     self.continuous = continuous
@@ -63,6 +67,7 @@ final class AsideChanges: TaskChanging {
   /// Writes the counts and returns the effects of the commit. No other change may follow.
   func finish() throws -> AsideDelta {
     try counts.write(to: parts.counts)
+    result.childrenLeft = childBudget
     if !result.removed.isEmpty, !result.entries.isEmpty {
       // A task that entered a line and left it in this commit was never in line.
       let gone = Set(result.removed.map(\.key))
@@ -79,6 +84,12 @@ final class AsideChanges: TaskChanging {
 
   /// Writes a change of a task whose rows no other change of the commit reads.
   func writeBlind(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts, isBlind: true) }
+
+  /// Notes that an attempt has begun whose claim was made ahead, unless a transaction has ended it.
+  func noteBegun(_ run: TaskRun) throws {
+    let claim = run.claimKey
+    if try parts.live.get(claim) != nil { try parts.config.put(ConfigKeys.begun(run.id), claim) }
+  }
 
   /// The milliseconds of a delay that may be left when the task is put into its line. The clocks are compared in whole
   /// milliseconds, and the wall clock may be corrected in small steps.

@@ -18,18 +18,19 @@ struct TaskEdit: Sendable {
   private var groupCount: (group: TaskID, state: TaskState)?
   /// A unique key and the task that has it. The key is released if it still belongs to that task.
   private var unique: (key: [UInt8], id: TaskID)?
-  /// The task whose stored progress is deleted, or `nil` if there is none.
-  var removesProgress: TaskID?
+  /// The rows about an attempt that are deleted with its claim.
+  private var endedNotes: [[UInt8]] = []
   /// The group whose counts are deleted, or `nil` if there is none.
   private var endedGroup: TaskID?
 
-  /// Returns the edit by which a worker claims a task. The row of the task keeps its position.
-  static func claim(_ record: TaskRecord, start: UInt32, begun: Int64) -> TaskEdit {
+  /// Returns the edit that claims a task, whose row keeps its position. `begun` is the time at which the attempt begins,
+  /// or `nil` if the claim is made ahead.
+  static func claim(_ record: TaskRecord, start: UInt32, begun: Int64?) -> TaskEdit {
     var edit = TaskEdit()
     let progress = record.progress
     edit.puts.append(
       (
-        TaskKeys.claim(start, record.id, progress.epoch),
+        TaskKeys.claim(start, record.id, record.position.revision),
         TaskKeys.claimValue(attempt: progress.attempt, begun: begun, record.position)
       ))
     return edit
@@ -103,7 +104,7 @@ struct TaskEdit: Sendable {
     edit.deletes = [claim, stored.position.key(of: run.id), TaskKeys.byID(run.id, stored.position.revision)]
     if step > 0 { edit.deletes.append(TaskKeys.step(run.id, step)) }
     if isCancelling { edit.removeCancel(run.id) }
-    edit.removesProgress = run.hasProgressRow ? run.id : nil
+    edit.removeNotes(of: run)
     edit.count(stored.position.queue, run.countedState, -1)
     if stored.concernsOthers { edit.noteEnd(stored, .done, isGone: true) }
     return edit
@@ -152,6 +153,13 @@ struct TaskEdit: Sendable {
     return edit
   }
 
+  /// Deletes what was written about an attempt besides its claim.
+  mutating func removeNotes(of run: TaskRun) {
+    let (hasProgress, isNoted) = run.state.withLock { ($0.progressWritten != nil, $0.isNoted) }
+    if hasProgress { endedNotes.append(ConfigKeys.progress(run.id)) }
+    if isNoted { endedNotes.append(ConfigKeys.begun(run.id)) }
+  }
+
   private mutating func removeRows(_ old: TaskRecord, _ claim: [UInt8]?) {
     if let claim {
       fence = claim
@@ -196,7 +204,7 @@ struct TaskEdit: Sendable {
         if let until { try parts.config.delete(ConfigKeys.expiry(until, key)) }
       }
     }
-    if let removesProgress { try parts.config.delete(ConfigKeys.progress(removesProgress)) }
+    for key in endedNotes { try parts.config.delete(key) }
     if let (group, state) = groupCount { sums.add(1, group: group, state) }
     if let endedGroup {
       for state in TaskCounts.groupStates { try parts.counts.delete(TaskCounts.key(group: endedGroup, state)) }

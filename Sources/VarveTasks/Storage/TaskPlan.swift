@@ -44,13 +44,13 @@ struct TaskPlan {
       var edit = TaskEdit.end(
         stored, counted: run.countedState, as: record, at: isKept ? .kept(now) : nil, claim: run.claimKey)
       if state == .cancelled { cancelled = (stored, record) }
-      if run.hasProgressRow { edit.removesProgress = run.id }
+      edit.removeNotes(of: run)
       (self.edit, next) = (edit, nil)
       return
     }
     record.move(to: state, verdict, rules, now: now)
     var edit = TaskEdit.move(stored, counted: run.countedState, to: &record, claim: run.claimKey)
-    if run.hasProgressRow { edit.removesProgress = run.id }
+    edit.removeNotes(of: run)
     (self.edit, next) = (edit, record)
   }
 
@@ -58,7 +58,7 @@ struct TaskPlan {
   func edit(_ run: TaskRun, _ parts: TaskParts) throws -> TaskEdit {
     guard let (stored, record) = cancelled, try TaskChildren.blocks(run.id, parts) else { return edit }
     var edit = TaskEdit.end(stored, counted: run.countedState, as: record, at: .needed, claim: run.claimKey)
-    if run.hasProgressRow { edit.removesProgress = run.id }
+    edit.removeNotes(of: run)
     return edit
   }
 

@@ -37,7 +37,7 @@ extension TaskRepair {
     try delete(key, parts.live)
   }
 
-  /// Removes the progress of a handler that does not run.
+  /// Removes the progress of a handler that does not run, or the note that it has begun.
   mutating func repairProgress(_ key: [UInt8], _ parts: TaskParts) throws {
     if claimed.contains(try TaskKeys.id(of: key, at: 1)) { return }
     try delete(key, parts.config)

@@ -64,7 +64,7 @@ struct TaskRepair: Sendable {
   var names: [UInt32: QueueName] = [:]
   /// The numbers of queues that tasks have.
   var queues: Set<UInt32> = []
-  /// The tasks that have a claim, which are as many as workers ran when the database was closed.
+  /// The tasks that have a claim: those that ran when the database was closed, and those that were about to.
   var claimed: Set<TaskID> = []
   var largestQueue: UInt32 = 0
   var largestID: UInt64 = 0
@@ -103,7 +103,7 @@ struct TaskRepair: Sendable {
     plan += stages(.cancel, [TaskKeys.cancel])
     plan += stages(.signal, [TaskKeys.signal])
     plan += stages(.step, [TaskKeys.step])
-    plan += stages(.progress, [ConfigKeys.progress])
+    plan += stages(.progress, [ConfigKeys.progress, ConfigKeys.begun])
     plan += stages(.unique, [ConfigKeys.unique])
     plan += stages(.pending, [ConfigKeys.pending])
     plan += stages(.child, [TaskKeys.children])

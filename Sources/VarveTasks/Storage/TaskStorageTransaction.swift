@@ -86,7 +86,10 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     var cursor = try parts.live.cursor(StorageRange(prefix: prefix))
     while let (key, value) = try cursor.next() {
       var reader = ByteReader(value)
-      runs[try TaskKeys.id(of: key, at: 5)] = try reader.number()
+      let id = try TaskKeys.id(of: key, at: 5)
+      // A task whose claim was made ahead does not run yet, unless a row says so.
+      if try TaskKeys.isAhead(value), try config.get(ConfigKeys.begun(id)) != key { continue }
+      runs[id] = try reader.number()
     }
     return runs
   }

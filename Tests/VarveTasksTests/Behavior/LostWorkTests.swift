@@ -315,7 +315,7 @@ struct LostWorkTests {
     for round in 1...rounds {
       // Each further commit ends another task, which came during the commit before.
       mayEnd["\(round)"]?.set()
-      await fixture.poll { dispatcher.state.withLock { $0.startedCount } == rounds - round }
+      await fixture.poll { dispatcher.state.withLock { $0.busyCount } == rounds - round }
       gate.letOnePass()
       await fixture.poll { gate.passedCount == round && gate.waitingCount == 1 }
     }

@@ -100,7 +100,8 @@ struct ManyChildrenTests {
     let fixture = try TaskFixture(over: backend, workers: 8)
     try fixture.handle()
     // The first commit has ended the parent, and has changed as many children as one commit changes.
-    let left = max(0, count - TaskWork.batchMaximum)
+    // The first commit also ends the parent.
+    let left = max(0, count - (TaskWork.batchMaximum - 1))
     #expect(try fixture.state(parent) == (end == .done ? nil : .dead))
     #expect(try fixture.count(.blocked, in: "children") == left)
     _ = backend.takeCommits()
@@ -151,7 +152,7 @@ struct ManyChildrenTests {
     gate.shut()
     mayEnd.set()
     let dispatcher = fixture.scheduler.dispatcher
-    await fixture.poll { gate.waitingCount == 1 && dispatcher.state.withLock { $0.startedCount } == 0 }
+    await fixture.poll { gate.waitingCount == 1 && dispatcher.state.withLock { $0.busyCount } == 0 }
     gate.open()
     await fixture.scheduler.waitUntilIdle()
     let sizes = backend.takeCommits().map(\.entryCount)

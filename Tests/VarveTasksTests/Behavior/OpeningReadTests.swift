@@ -80,7 +80,7 @@ struct OpeningReadTests {
     let few = try await Self.readCount(waiting: 3_000, isPaused: false)
     let many = try await Self.readCount(waiting: 6_000, isPaused: false)
     print("entries read by a start: \(few - paused) for three lines, and \(many - paused) with twice as many tasks")
-    #expect(few - paused >= 3 * TaskLine.refillCount)
+    #expect(few - paused >= TaskWork.batchMaximum - 3)
     #expect(few - paused <= 3 * TaskLine.entryMaximum + 50)
     #expect(many <= few + 10)
   }

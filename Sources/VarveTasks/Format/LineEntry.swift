@@ -7,8 +7,8 @@ struct LineEntry: Sendable {
   let id: TaskID
   /// The state in the task's row: `ready`, or the state of a head of a serial queue that waits.
   var state: TaskState
-  /// The number of times that the process has died while the task ran.
-  let crashes: UInt32
+  /// Whether a process has died while the task ran, and the task has not ended an attempt since.
+  let isSuspect: Bool
   /// The time at which the task was enqueued, in milliseconds since 1970.
   let enqueued: Int64
   /// The value of the task's row, or `nil` if it is large and is read only when the task is taken.
@@ -27,11 +27,10 @@ struct LineEntry: Sendable {
     guard let state = TaskState(rawValue: number) else {
       throw DamagedTask(what: "\(number) is not a state", bytes: value)
     }
-    _ = try reader.byte()
+    isSuspect = try reader.byte() & 4 != 0
     self.key = key
     id = TaskID(rawValue: try reader.number())
     self.state = state
-    crashes = TaskRecord.crashes(in: value)
     enqueued = TaskRecord.enqueued(in: value)
     self.value = value.count <= Self.valueMaximum ? value : nil
   }
@@ -41,7 +40,7 @@ struct LineEntry: Sendable {
     self.key = key ?? record.position.key(of: record.id)
     id = record.id
     state = record.progress.state
-    crashes = record.progress.crashes
+    isSuspect = record.isSuspect
     enqueued = record.enqueued
     self.value = value.count <= Self.valueMaximum ? value : nil
   }
@@ -68,6 +67,19 @@ struct LineEntry: Sendable {
     // Safety: the eight bytes are within the key.
     return unsafe key.withUnsafeBytes {
       unsafe UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+    }
+  }
+
+  /// The number of the task's row.
+  var revision: UInt32 { Self.revision(of: key) }
+
+  /// Returns the number of a row, given its key, or 0 if the key is too short to have one.
+  static func revision(of key: [UInt8]) -> UInt32 {
+    let offset = key.count - 4
+    guard offset >= 0 else { return 0 }
+    // Safety: the four bytes are within the key.
+    return unsafe key.withUnsafeBytes {
+      unsafe UInt32(bigEndian: $0.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
     }
   }
 
