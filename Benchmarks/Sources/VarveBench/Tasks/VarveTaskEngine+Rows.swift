@@ -186,6 +186,46 @@ extension VarveTaskEngine {
     return state.withLock { $0.times }
   }
 
+  /// Returns the nanoseconds from the commit of a task to the start of its handler, for `count` tasks of one limit key of
+  /// a serial queue that runs one task at a time, while thousands of tasks of another key wait.
+  func turnTimes(_ count: Int) throws -> [UInt64] {
+    var configuration = TaskScheduler.Configuration()
+    configuration.queues = [.all: QueueRules(order: .serial(), concurrency: 1)]
+    let scheduler = try TaskScheduler(database, configuration: configuration)
+    let (stream, continuation) = AsyncStream.makeStream(of: UInt64.self)
+    try scheduler.register(BenchTask.self) { task, _ in
+      if task.data.first == 0 { continuation.yield(Clock.now()) }
+      return .done
+    }
+    let times = Mutex<[UInt64]>([])
+    let cold = BenchTask(data: Data([0] + TaskText.bytes(0).dropFirst()))
+    try wait { [self] in
+      try await enqueue(5_000, BenchTask(data: Data(TaskText.bytes(0))), key: "hot")
+      try await scheduler.start()
+      var starts = stream.makeAsyncIterator()
+      for _ in 0..<count {
+        let waiting = try await database.read { tx in try tx.taskCount(in: Self.queue(0), .ready) }
+        if waiting < 2_500 { try await enqueue(5_000, BenchTask(data: Data(TaskText.bytes(0))), key: "hot") }
+        try await enqueue(1, cold, key: "cold")
+        let committed = Clock.now()
+        let begun = await starts.next() ?? committed
+        times.withLock { $0.append(begun > committed ? begun - committed : 0) }
+      }
+      await scheduler.stop()
+      _ = try await database.write { tx in try tx.delete(.all) }
+    }
+    return times.withLock { $0 }
+  }
+
+  private func enqueue(_ count: Int, _ task: BenchTask, key: String) async throws {
+    var options = TaskOptions(queue: Self.queue(0))
+    options.limitKey = key
+    let chosen = options
+    _ = try await database.write { tx in
+      try tx.enqueue(contentsOf: repeatElement(task, count: count), chosen)
+    }
+  }
+
   /// Returns how much later than its deadline `run(until:)` returned in each of `count` runs, with enough tasks, and
   /// handlers that work until they are cancelled.
   func overruns(_ count: Int) throws -> [UInt64] {

@@ -44,6 +44,7 @@ extension EngineRun {
           row.perSecond.append(second * 1_000_000_000 / passed)
           (passed, second) = (0, 0)
         }
+      case .turns: for time in try engine.turnTimes(settings.num) { recorder.note(time) }
       default:
         row.ops = min(settings.num, 100)
         for time in try engine.overruns(row.ops) { recorder.note(time) }

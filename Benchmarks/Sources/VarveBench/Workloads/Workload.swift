@@ -109,6 +109,9 @@ enum Workload: String, CaseIterable, Codable {
   case taskpinned
   /// The time after its deadline at which `run(until:)` returns, with handlers that check for cancellation.
   case taskuntil
+  /// The time from the commit of a task of one limit key to the start of its handler, while another key of its serial
+  /// queue always has tasks.
+  case turns
 
   /// Whether the workload starts from an empty database if it is the first row; object workloads always do.
   var startsEmpty: Bool { rawValue.hasPrefix("fill") || (isObject && puts) }
@@ -120,12 +123,12 @@ enum Workload: String, CaseIterable, Codable {
   var isOfEdges: Bool { self == .edgeinsert || self == .edgecascade || self == .edgehub }
 
   /// Whether the workload is one of tasks.
-  var isOfTasks: Bool { rawValue.hasPrefix("task") }
+  var isOfTasks: Bool { rawValue.hasPrefix("task") || self == .turns }
 
   /// Whether the workload is one of tasks for Varve only.
   var isOfVarvesTasks: Bool {
     switch self {
-    case .taskenqueuetasks, .taskgroup, .tasktimers, .taskwaiting, .taskdue, .taskpinned, .taskuntil: true
+    case .taskenqueuetasks, .taskgroup, .tasktimers, .taskwaiting, .taskdue, .taskpinned, .taskuntil, .turns: true
     default: false
     }
   }
