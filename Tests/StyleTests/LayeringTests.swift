@@ -111,7 +111,7 @@ struct LayeringTests {
   /// options that belong to the engine.
   private static let engineUsers: Set<String> = [
     "Backend/EngineBackend.swift", "Backend/EngineWriting.swift", "Backend/EngineIngestion.swift",
-    "Backend/StorageBackend.swift",
+    "Backend/StorageBackend.swift", "Backend/AppendedIndex.swift", "Backend/EndingIfCancelled.swift",
     "Database/Opening/BackendOpening.swift",
     "Database/DatabaseReplacement.swift", "Database/Opening/DiskOpening.swift", "Database/Database.swift",
     "Core/Definition/CollectionDefinition.swift", "Core/DatabaseOptions.swift",

@@ -287,7 +287,7 @@ struct CancelledReadTests {
     try await site.database.close()
   }
 
-  @Test func `a shared read goes on for the others when an observer leaves, and ends with the last`() async throws {
+  @Test func `a shared read continues for the others when an observer leaves, and ends with the last`() async throws {
     let shared = SharedRead<Int>()
     let gate = Gate()
     gate.shut()

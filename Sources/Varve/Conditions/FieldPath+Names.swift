@@ -77,3 +77,8 @@ extension ConditionTerm {
     return "\(name) \(text)"
   }
 }
+
+extension FoldedParts {
+  /// Creates the parts of an index with some fields.
+  init(_ fields: [FieldPath]) { self.init(isFolded: fields.map(\.isFolded)) }
+}

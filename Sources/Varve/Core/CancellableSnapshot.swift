@@ -1,5 +1,4 @@
 internal import Synchronization
-internal import VarveEngine
 
 /// A snapshot whose reads throw `CancellationError` once the task that makes them is cancelled.
 ///
@@ -102,14 +101,5 @@ final class CancellableSnapshot: StorageSnapshot {
   private func ending<Result>(_ body: () throws -> Result) throws -> Result {
     try check()
     return try endingIfCancelled(body)
-  }
-}
-
-/// Calls `body`, which the engine ends if the task is cancelled, and throws `CancellationError` then.
-func endingIfCancelled<Result>(_ body: () throws -> Result) throws -> Result {
-  do { return try Engine.endingIfCancelled(body) } catch {
-    // The storage has its own error for it.
-    try Task.checkCancellation()
-    throw error
   }
 }

@@ -25,7 +25,7 @@ package final class DatabaseCore: Sendable {
     limit: DatabaseExecutor.readLimit, readyLimit: DatabaseExecutor.usualLimit, stallDuration: .milliseconds(2))
   let readPace = ReadPace()
   /// Runs work that waits for the writer or holds it: asynchronous writes with their commits, the closure of a
-  /// `perform`, and the building of extensions; and what is no read: `sync`, `backup` and the end of `close`.
+  /// `perform`, and the building of extensions; and what does not read: `sync`, `backup` and the end of `close`.
   ///
   /// It is separate so that this work never takes a thread that a read needs. It has no limit, because a job of it may
   /// wait for the writer on its thread; most jobs wait suspended, and need no thread of their own.

@@ -5,7 +5,7 @@
 /// values that cannot be entered; `didChange` enters the difference.
 ///
 /// The values of the row before the change are never computed. Decoding it again may give others than those that were
-/// entered: a conversion or an initializer may fill a field anew at each call, a computed property may depend on the
+/// entered: a conversion or an initializer may fill a field with another value at each call, a computed property may depend on the
 /// time, and an encoder may leave out a field. Entries of such values would stay for ever.
 ///
 /// # Invariants

@@ -17,7 +17,7 @@ extension BackgroundWork {
     let (pause, number, isClosing) = state.withLock { state in
       state.failedAt = now
       state.freeAtFailure = free
-      let pause = continues ? Self.restartRetryNanoseconds : state.retryNanoseconds
+      let pause = continues ? CommitPipeline.restartRetryNanoseconds : state.retryNanoseconds
       if !continues {
         state.flushError = error
         state.hasFlushFailed = true

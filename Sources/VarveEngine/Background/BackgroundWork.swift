@@ -29,8 +29,6 @@ final class BackgroundWork: TableMaker {
 
   static let firstRetryNanoseconds: UInt64 = 100_000_000
   static let lastRetryNanoseconds: UInt64 = 5_000_000_000
-  /// The pause before a retry while the leader continues the log in a new segment, which takes milliseconds.
-  static let restartRetryNanoseconds: UInt64 = 2_000_000
   /// The maximum number of small memtables in one flush: its files are written and synced before any of them counts.
   private static let flushedFamiliesMaximum = 512
   private static let tickNanoseconds: UInt64 = 50_000_000

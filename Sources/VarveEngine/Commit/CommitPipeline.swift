@@ -50,6 +50,8 @@ final class CommitPipeline: @unchecked Sendable {
   // The following state belongs to the leader.
   private var nextSequence: UInt64
   private var scratch = ByteWriter(capacity: 4096)
+  /// The pause before a retry while the leader continues the log in a new segment, which takes milliseconds.
+  static let restartRetryNanoseconds: UInt64 = 2_000_000
   /// The capacity up to which `scratch` is kept, so that one large batch does not keep its memory.
   private static let keptScratchSize = 1 << 20
   private var touched = TouchedFamilies()

@@ -91,7 +91,7 @@ final class CommitTimers: Sendable {
       try pipeline.sync(.position(pipeline.log.appendedPosition), for: .background)
       endRecordLater()
     } catch {
-      if error.code == .canceled { syncLater(after: min(nanoseconds, BackgroundWork.restartRetryNanoseconds)) }
+      if error.code == .canceled { syncLater(after: min(nanoseconds, CommitPipeline.restartRetryNanoseconds)) }
     }
   }
 

@@ -198,6 +198,9 @@ extension EngineCore {
         .background, "intraLevelZeroCountMinimum", picker.intraLevelZeroCountMinimum,
         "a constant: fewer tables of level 0 are not worth a merge among themselves"),
       DerivedOption(
+        .background, "reserveDatabaseMinimum", options.reserveDatabaseMinimum,
+        "a constant: a database of that size keeps a file RESERVE for a full disk"),
+      DerivedOption(
         .background, "rewriteShare", picker.rewriteShare,
         "a constant: a table of which so much can be removed is rewritten while writes continue"),
       DerivedOption(

@@ -288,3 +288,13 @@ extension EngineCore {
       "an entry at sequence \(trailer.sequence) has kind \(trailer.rawKind), unknown to this version")
   }
 }
+
+extension Engine {
+  /// Runs `body`, during which long reads and copies on this thread throw `.canceled` once the calling task is
+  /// cancelled: those that pass many deleted keys, and checkpoints while they copy files.
+  ///
+  /// Applies to all engines. Cost: a few nanoseconds.
+  package static func endingIfCancelled<Result>(_ body: () throws -> Result) rethrows -> Result {
+    try TaskCancellation.ends(body)
+  }
+}

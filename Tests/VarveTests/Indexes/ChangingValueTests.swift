@@ -26,9 +26,9 @@ struct ChangingValueTests {
   private struct Salted: Codable, Identifiable, Sendable {
     var id: Int
     var text: String
-    /// A field that a conversion and the initializer fill anew, and that the row does not store.
+    /// A field that a conversion and the initializer fill again, and that the row does not store.
     var token = ChangingValueTests.number()
-    /// A property that is computed anew.
+    /// A property that is computed at each access.
     var computed: Int { ChangingValueTests.number() }
     private enum CodingKeys: CodingKey { case id, text }
   }

@@ -4,7 +4,7 @@
   import Glibc
 #endif
 
-/// The place to which a command writes its output.
+/// The target to which a command writes its output.
 ///
 /// A file is replaced when the output is complete. What is there as a link, a pipe or a device is never replaced: the
 /// file that a link leads to is, and pipes and devices receive the bytes. A path that stands for an open file of the

@@ -4,7 +4,7 @@ internal import FutexLocks
 ///
 /// An observer needs what is read at a given commit or later. If such a result is known, it is used; if a read is under
 /// way, its result is awaited. The read runs in a task of its own: an observer whose task is cancelled leaves at once,
-/// and the read goes on for the others. It is cancelled when the last observer has left.
+/// and the read continues for the others. It is cancelled when the last observer has left.
 ///
 /// It is safe to use from any thread.
 final class SharedRead<Value: Sendable>: AnySharedRead, Sendable {

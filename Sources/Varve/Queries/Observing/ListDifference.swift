@@ -1,11 +1,11 @@
 /// The difference between two lists of distinct keys: the offsets that are removed from the first list, and those that
 /// are then inserted to make it the second one.
 ///
-/// A key that has not changed keeps its place: it is never removed and inserted again, however many others have moved
+/// A key that has not changed keeps its position: it is never removed and inserted again, however many others have moved
 /// around it. Of the keys that have changed, as many keep theirs as possible.
 ///
 /// # Algorithm
-/// Unchanged keys have the same order in both lists, and divide them into segments. A changed key can keep its place
+/// Unchanged keys have the same order in both lists, and divide them into segments. A changed key can keep its position
 /// only if it is in the same segment in both lists; of these, a longest increasing subsequence of the old offsets does.
 ///
 /// Complexity: O(n + c log c) for n keys, of which c have changed.
@@ -21,7 +21,7 @@ struct ListDifference {
 
   var isEmpty: Bool { removals.isEmpty && insertions.isEmpty }
 
-  /// Compares two lists. `hasChanged` returns whether a key that is in both may have another place among the others.
+  /// Compares two lists. `hasChanged` returns whether a key that is in both may have another position among the others.
   init(from before: [[UInt8]], to after: [[UInt8]], _ hasChanged: ([UInt8]) -> Bool) {
     var offsets = ByteTable<Int>()
     offsets.reserveCapacity(before.count)
@@ -50,7 +50,7 @@ struct ListDifference {
     left = before.indices.filter { !isFound[$0] }
   }
 
-  /// Returns the offsets in the second list of the keys that keep their places, in ascending order, or nil if unchanged
+  /// Returns the offsets in the second list of the keys that keep their positions, in ascending order, or nil if unchanged
   /// keys have changed their order. `old` are the offsets in the first list.
   private static func kept(_ old: [Int?], _ hasChanged: (Int) -> Bool) -> [Int]? {
     var kept: [Int] = []

@@ -7,10 +7,8 @@ struct FoldedParts: Sendable {
   /// No part is folded.
   static let none = FoldedParts(isFolded: [])
 
-  /// Creates the parts of an index with some fields.
-  init(_ fields: [FieldPath]) { self.init(isFolded: fields.map(\.isFolded)) }
-
-  private init(isFolded: [Bool]) { self.isFolded = isFolded.contains(true) ? isFolded : [] }
+  /// Creates the parts of an index from whether each of them is folded.
+  init(isFolded: [Bool]) { self.isFolded = isFolded.contains(true) ? isFolded : [] }
 
   /// Returns a value of the index, or its first parts, in the form in which the index has them.
   func fitted<Key: KeyCodable>(_ key: Key) -> Key {
@@ -41,7 +39,7 @@ private protocol FoldableKey {
 extension Compound: FoldableKey {
   func folded(in parts: [Bool]) -> Self {
     var rest = parts[...]
-    func next<Part>(_ part: Part) -> Part { rest.popFirst() == true ? FoldedParts.folded(part) : part }
+    func next<Value>(_ part: Value) -> Value { rest.popFirst() == true ? FoldedParts.folded(part) : part }
     return Self(repeat next(each values))
   }
 }
