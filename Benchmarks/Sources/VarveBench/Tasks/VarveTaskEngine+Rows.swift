@@ -187,14 +187,19 @@ extension VarveTaskEngine {
   }
 
   /// Returns the nanoseconds from the commit of a task to the start of its handler, for `count` tasks of one limit key of
-  /// a serial queue that runs one task at a time, while thousands of tasks of another key wait.
+  /// a serial queue that runs one task at a time, while thousands of tasks of another key wait, a millisecond each.
   func turnTimes(_ count: Int) throws -> [UInt64] {
     var configuration = TaskScheduler.Configuration()
     configuration.queues = [.all: QueueRules(order: .serial(), concurrency: 1)]
     let scheduler = try TaskScheduler(database, configuration: configuration)
     let (stream, continuation) = AsyncStream.makeStream(of: UInt64.self)
     try scheduler.register(BenchTask.self) { task, _ in
-      if task.data.first == 0 { continuation.yield(Clock.now()) }
+      if task.data.first == 0 {
+        continuation.yield(Clock.now())
+      } else {
+        // Tasks of a millisecond are claimed one by one, so that each end decides which key is next.
+        try await Task.sleep(for: .milliseconds(1))
+      }
       return .done
     }
     let times = Mutex<[UInt64]>([])
