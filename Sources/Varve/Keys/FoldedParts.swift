@@ -39,7 +39,7 @@ private protocol FoldableKey {
 extension Compound: FoldableKey {
   func folded(in parts: [Bool]) -> Self {
     var rest = parts[...]
-    func next<Value>(_ part: Value) -> Value { rest.popFirst() == true ? FoldedParts.folded(part) : part }
+    func next<Each>(_ part: Each) -> Each { rest.popFirst() == true ? FoldedParts.folded(part) : part }
     return Self(repeat next(each values))
   }
 }
