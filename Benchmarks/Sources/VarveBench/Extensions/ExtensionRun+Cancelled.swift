@@ -14,20 +14,21 @@ extension ExtensionRun {
       let store = Store<BooksTwo>(in: database)
       _ = try fill(store)
       rest()
+      let book = books.book(0)
       return try waiting {
-        let longest = try await longestEnd(store)
-        let waits = try await waits(database, store)
+        let longest = try await Self.longestEnd(store)
+        let waits = try await Self.waits(database, store, book)
         let text = waits.map { name, wait in String(format: "%@ %.1f ms", name, wait) }.joined(separator: ", ")
         return ExtensionMeasurement(time: longest, note: "beside 64 reads at most: " + text)
       }
     }
   }
 
-  private func search(_ store: Store<BooksTwo>) -> StoreQuery<BooksTwo> {
+  private static func search(_ store: Store<BooksTwo>) -> StoreQuery<BooksTwo> {
     store.query.filter { $0.title.contains("no book has this") }.scan()
   }
 
-  private func longestEnd(_ store: Store<BooksTwo>) async throws -> Double {
+  private static func longestEnd(_ store: Store<BooksTwo>) async throws -> Double {
     let query = search(store)
     let reads: [Call] = [
       { _ = try await query.fetch() }, { _ = try await query.count() }, { _ = try await query.sum(of: \.year) },
@@ -47,12 +48,13 @@ extension ExtensionRun {
     return longest
   }
 
-  private func waits(_ database: Database, _ store: Store<BooksTwo>) async throws -> [(String, Double)] {
-    let book = books.book(0)
+  private static func waits(
+    _ database: Database, _ store: Store<BooksTwo>, _ book: Book
+  ) async throws -> [(String, Double)] {
     let query = search(store)
     let calls: [(String, Call)] = [
       ("read", { _ = try await store.query.filter { $0.year == 1_900 }.exists() }),
-      ("concurrent write", { try await database.writeConcurrently { tx in try store.persist(book, in: tx) } }),
+      ("concurrent write", { try await database.writeConcurrently { tx in _ = try store.persist(book, in: tx) } }),
       ("durable write", { try await store.persist(book, durability: .power) }), ("sync", { try await database.sync() }),
     ]
     let others = (0..<64).map { _ in
