@@ -89,7 +89,8 @@ struct IndexRebuildCrashTests {
     let all = points.withLock { $0 }
     let stride = max(1, all.count / Self.pointLimit)
     for (index, point) in all.enumerated() where index % stride == 0 {
-      let seed = UInt64(index + 1)
+      // The run has seed 1: random numbers that it has used would make its log look like that of this opening.
+      let seed = UInt64(index + 2)
       let policy = CrashPolicy.allCases[index / stride % CrashPolicy.allCases.count]
       do {
         let database = try Self.open(point.image(seed: seed, policy: policy), seed)
