@@ -96,7 +96,7 @@ struct ObjectCrashTests {
     print(
       "object crashes, \(policy.rawValue): \(recording.points.count) images, with \(counts.min() ?? 0) to",
       "\(counts.max() ?? 0) transactions, \(lostCount) without the last ones")
-    #expect(Set(counts).count > 20)
+    #expect(Set(counts).count > 20 || !TestScale.isWhole)
     #expect(lostCount > 0)
   }
 
