@@ -212,21 +212,23 @@ struct AsyncEngineTests {
   @Test func `a task waits for a ticket without a thread, and the wait can be cancelled`() async throws {
     let world = try World()
     let engine = world.engine
-    let begun = await world.occupyAllThreads()
+    try await world.shutAfterOpening()
+    let first = try world.waiter(0)
+    while world.gate.waitingCount == 0 { await Task.yield() }
     var batch = WriteBatch()
-    try batch.put([100], [1])
+    try batch.put([101], [1])
     let ticket = try engine.submit(batch, durability: .power)
     let wait = Task { try await ticket.wait() }
-    while engine.core.callThreads.waitingCount == 0 { await Task.yield() }
+    while engine.core.syncWaiters.count == 0 { await Task.yield() }
     wait.cancel()
     #expect(await code(wait) == .canceled)
-    #expect(try engine.get([100]) == [1], "the commit has happened")
+    #expect(try engine.get([101]) == [1], "the commit has happened")
     world.gate.open()
-    for task in begun { _ = try await task.value }
+    try await first.value
     try await ticket.wait()
     #expect(engine.durableSequence >= ticket.sequence)
     var unsynced = WriteBatch()
-    try unsynced.put([101], [1])
+    try unsynced.put([102], [1])
     try await engine.submit(unsynced).wait()
     try await engine.async.close()
   }
