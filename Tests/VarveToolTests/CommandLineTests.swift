@@ -166,7 +166,7 @@ struct CommandLineTests {
     reader.arguments = [pipe]
     let copy = directory.path + "/copy"
     #expect(files.createFile(atPath: copy, contents: nil))
-    reader.standardOutput = try #require(FileHandle(forWritingAtPath: copy))
+    reader.standardOutput = try FileHandle(forWritingTo: URL(fileURLWithPath: copy))
     try reader.run()
     try Tool.good(["export", database, pipe])
     reader.waitUntilExit()
