@@ -63,7 +63,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   let deadRunMinimum: Int
   var deadRuns: DeadRunMeter?
 
-  private enum Location: UInt8 {
+  private enum Location {
     /// `onFailure` stands for a key, in `key`, whose operands could not be folded.
     case nowhere, onFailure, onEntry, beforeKey, onSoughtEntry, onMerged
   }
@@ -122,8 +122,14 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   // MARK: - The entry
 
+  // A comparison of raw values calls a private function, so programs could not inline the properties of a cursor.
   @inline(__always)
-  var isValid: Bool { location.rawValue > Location.onFailure.rawValue }
+  var isValid: Bool {
+    switch location {
+    case .nowhere, .onFailure: false
+    case .onEntry, .beforeKey, .onSoughtEntry, .onMerged: true
+    }
+  }
 
   /// The key whose operands the last move could not fold: the next step continues from there. Valid until then.
   var failedKey: ByteView? { location == .onFailure ? key.view : nil }
