@@ -30,13 +30,11 @@ public struct EngineCursor: ~Copyable {
   /// The holder, retained once when the cursor is made, and never for a move.
   private let owned: Unmanaged<CursorHolder>
   // The state of the current entry is stored here because the iterator may be taken away.
-  private var position = Position.none
+  private var isPlaced = false
+  /// Whether `currentKey` is the key whose operands the last move could not fold.
+  private var isAtUnreadable = false
   private var currentKey = ByteView()
   private var currentValue = ByteView()
-
-  private enum Position {
-    case none, key, unreadableKey
-  }
 
   init(_ holder: CursorHolder) { unsafe owned = Unmanaged.passRetained(holder) }
 
@@ -47,11 +45,11 @@ public struct EngineCursor: ~Copyable {
 
   /// A Boolean value that indicates whether the cursor is at a key.
   @inline(__always)
-  public var isValid: Bool { position == .key }
+  public var isValid: Bool { isPlaced }
 
   /// The key whose merge operands the last move could not fold, or nil if that did not happen. The next step continues
   /// from this key.
-  public var unreadableKey: [UInt8]? { position == .unreadableKey ? currentKey.bytes : nil }
+  public var unreadableKey: [UInt8]? { isAtUnreadable ? currentKey.bytes : nil }
 
   /// The key, valid until the cursor moves. Requires: valid.
   public var key: RawSpan {
@@ -91,12 +89,12 @@ public struct EngineCursor: ~Copyable {
 
   @inline(__always)
   private func requireValid() {
-    guard position == .key else { fatalError("the cursor stands on no key; ask isValid first") }
+    guard isPlaced else { fatalError("the cursor stands on no key; ask isValid first") }
   }
 
   @inline(__always)
   private func requirePosition() {
-    guard position != .none else { fatalError("the cursor stands on no key; ask isValid first") }
+    guard isPlaced || isAtUnreadable else { fatalError("the cursor stands on no key; ask isValid first") }
   }
 
   // MARK: - Movement
@@ -162,7 +160,7 @@ public struct EngineCursor: ~Copyable {
   private mutating func move(
     from key: ByteView?, _ move: (inout VisibleIterator<MergeSource>) throws(EngineError) -> Void
   ) throws(EngineError) {
-    position = .none
+    (isPlaced, isAtUnreadable) = (false, false)
     let owned = unsafe owned
     unsafe try owned.withGuaranteed { (holder) throws(EngineError) in
       if holder.hasOwn { try holder.requireBatch() }
@@ -172,14 +170,14 @@ public struct EngineCursor: ~Copyable {
       do throws(EngineError) { try move(&holder.iterator) } catch {
         if let key = holder.iterator.failedKey {
           currentKey = key
-          position = .unreadableKey
+          isAtUnreadable = true
         }
         throw error
       }
       guard holder.iterator.isValid else { return }
       currentKey = holder.iterator.userKey
       currentValue = holder.iterator.value
-      position = .key
+      isPlaced = true
     }
   }
 }
@@ -194,14 +192,14 @@ extension EngineCursor {
   ///
   /// Stops the process if the cursor does not belong to that batch.
   mutating func refresh(_ writes: UncommittedWrites) {
-    position = .none
+    (isPlaced, isAtUnreadable) = (false, false)
     let owned = unsafe owned
     unsafe owned.withGuaranteed { $0.refresh(writes) }
   }
 
   /// Changes the bounds of a cursor with its own writes. The cursor is not valid until its next seek.
   mutating func setBounds(from lower: RawSpan, to upper: RawSpan?) throws(EngineError) {
-    position = .none
+    (isPlaced, isAtUnreadable) = (false, false)
     let owned = unsafe owned
     try lower.withByteView { (lower) throws(EngineError) in
       guard let upper else {
