@@ -9,7 +9,7 @@ struct AppendedIndex {
   /// The number of bytes of the batch that are in the index.
   private var end = 0
 
-  /// Returns the offset of the last put or delete of a key, or nil if there is none.
+  /// Returns the offset of the last put or delete of a key, or nil if it was not changed.
   mutating func offset(
     of key: [UInt8], in family: UInt32, of batch: borrowing WriteBatch
   ) throws(EngineError) -> Int? {

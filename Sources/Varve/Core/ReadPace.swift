@@ -4,9 +4,9 @@ internal import Synchronization
 /// Spreads the work of many long reads, so that the processors have time for everything else.
 ///
 /// Each read has a thread. With more of them at work than a few for each processor, a thread that wakes to do a little,
-/// such as a cheap read or the end of a commit, would wait for its turn among all of them: some 20 ms for 64 long reads
-/// on two processors. So a long read sleeps from time to time, in proportion to its own processor time and to the number
-/// of long reads. Together they use the same time as without it.
+/// such as a cheap read or the end of a commit, would wait for its turn among all of them. So a long read sleeps from
+/// time to time, in proportion to its own processor time and to the number of long reads. Together they use the same
+/// time as without it.
 final class ReadPace: Sendable {
   /// The number of long reads that need no pauses.
   private let places = 2 * ProcessInfo.processInfo.activeProcessorCount

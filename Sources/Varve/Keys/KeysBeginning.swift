@@ -59,7 +59,7 @@ public struct KeyBeginning: Sendable {
     }
   }
 
-  /// Returns the encoded lower bound, and the upper bound or nil if there is none; `folded` has the parts whose text is
-  /// folded. Throws `.invalidKey`.
+  /// Returns the encoded lower bound, and the upper bound or nil if the range has no end; `folded` has the parts whose
+  /// text is folded. Throws `.invalidKey`.
   func bounds(_ folded: FoldedParts = .none) throws -> (lower: [UInt8], upper: [UInt8]?) { try encode(folded) }
 }

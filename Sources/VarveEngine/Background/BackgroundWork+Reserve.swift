@@ -9,8 +9,8 @@ extension BackgroundWork {
 
   // MARK: - Size
 
-  /// The bytes that the reserve should have: as many as an open needs (a snapshot of the MANIFEST, the smallest segment,
-  /// the tables of a replayed memtable), and the rewrite of one table.
+  /// The bytes that the reserve should have: as many as an open needs (a snapshot of the MANIFEST, the smallest
+  /// segment, the tables of a replayed memtable), and the rewrite of one table.
   ///
   /// Zero for a small database.
   private var wantedReserve: UInt64 {
@@ -79,7 +79,7 @@ extension BackgroundWork {
     lookAtReserveLater()
   }
 
-  /// Uses the space of the reserve for a write that frees space. Returns false if there is none.
+  /// Uses the space of the reserve for a write that frees space. Returns false if it was used already.
   private func useReserve() -> Bool {
     guard reserve.isExhausted else { return false }
     flushDeletesLater()

@@ -3,10 +3,10 @@ internal import Synchronization
 /// The file `RESERVE`: space that a database keeps for itself, so that it can be opened and emptied on a full disk.
 ///
 /// Everything costs space before it returns any: an open writes a log segment and rolls the MANIFEST, a delete is a log
-/// record, and its effect needs a flush and a compaction. So the database keeps as much space as these need. It is given
-/// up, by cutting the file to zero bytes, by an open without space, and by the first delete or drop that is accepted
-/// while the disk is full; from then on only such writes are accepted (`CommitPipeline+Reserve`) until twice as much is
-/// free and the file is written again.
+/// record, and its effect needs a flush and a compaction. So the database keeps as much space as these need. It is
+/// given up, by cutting the file to zero bytes, by an open without space, and by the first delete or drop that is
+/// accepted while the disk is full; from then on only such writes are accepted (`CommitPipeline+Reserve`) until twice
+/// as much is free and the file is written again.
 ///
 /// The bytes are random and really written, because a file system may share or compress equal blocks, or allocate none.
 /// On file systems that write copies of what they change, such as btrfs, a cut may itself need space: there the reserve
@@ -20,7 +20,7 @@ internal import Synchronization
 /// Safe from any thread. `write` and `giveUp` exclude each other.
 final class SpaceReserve: Sendable {
   private struct State: Sendable {
-    /// The size of the file, or `nil` if there is none.
+    /// The size of the file, or `nil` if it does not exist.
     var size: UInt64?
     var isExhausted = false
   }

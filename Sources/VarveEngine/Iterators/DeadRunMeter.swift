@@ -143,7 +143,7 @@ final class DeadRunMeter {
     note(count)
   }
 
-  /// Notes the run from `lower` to `upper` as the longest one, or that there is none if it is empty.
+  /// Notes the run from `lower` to `upper` as the longest one, or that no run was found if it is empty.
   private func note(_ count: Int) {
     let isEmpty = upper.view <= lower.view
     longestCount = isEmpty ? 0 : count
