@@ -9,6 +9,7 @@ final class CountingFileSystem: FileSystem {
     var highest = 0
     var opened = 0
     var read = 0
+    var reads: [TableRead]?
     var onRead: (@Sendable () -> Void)?
   }
 
@@ -21,6 +22,18 @@ final class CountingFileSystem: FileSystem {
   var highestCount: Int { counts.withLock { $0.highest } }
   /// The number of times that a table was opened.
   var openedCount: Int { counts.withLock { $0.opened } }
+
+  /// A read of a table's file.
+  struct TableRead: Sendable {
+    let path: String
+    let offset: UInt64
+  }
+
+  /// Forgets the reads so far, and keeps those that follow.
+  func recordReads() { counts.withLock { $0.reads = [] } }
+
+  /// The reads since `recordReads`.
+  var reads: [TableRead] { counts.withLock { $0.reads ?? [] } }
 
   /// The number of reads of tables' files.
   var readCount: Int { counts.withLock { $0.read } }
@@ -37,9 +50,10 @@ final class CountingFileSystem: FileSystem {
     return CountedFile(file, self)
   }
   fileprivate func didClose() { counts.withLock { $0.open -= 1 } }
-  fileprivate func didRead() {
+  fileprivate func didRead(_ path: String, at offset: UInt64) {
     let onRead = counts.withLock { counts in
       counts.read += 1
+      counts.reads?.append(TableRead(path: path, offset: offset))
       return counts.onRead
     }
     onRead?()
@@ -76,7 +90,7 @@ private final class CountedFile: File {
   var path: String { base.path }
   func size() throws(EngineError) -> UInt64 { try base.size() }
   func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
-    owner.didRead()
+    owner.didRead(path, at: offset)
     return try unsafe base.read(into: buffer, at: offset)
   }
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {

@@ -5,16 +5,17 @@ enum Make {
   /// Creates a table with textual bounds; `excluded` makes the upper bound an excluded one.
   static func table(
     _ number: UInt64, _ smallest: String, _ largest: String, sequences: ClosedRange<UInt64> = 1...1,
-    size: UInt64 = 1 << 20, excluded: Bool = false, entries: UInt64 = 1_000, tombstones: UInt64 = 0
+    size: UInt64 = 1 << 20, excluded: Bool = false, entries: UInt64 = 1_000, tombstones: UInt64 = 0,
+    shadowed: UInt64? = nil
   ) -> TableMetadata {
     table(
       number, [UInt8](smallest.utf8), [UInt8](largest.utf8), sequences: sequences, size: size, excluded: excluded,
-      entries: entries, tombstones: tombstones)
+      entries: entries, tombstones: tombstones, shadowed: shadowed)
   }
 
   static func table(
     _ number: UInt64, _ smallest: [UInt8], _ largest: [UInt8], sequences: ClosedRange<UInt64>,
-    size: UInt64, excluded: Bool = false, entries: UInt64 = 1_000, tombstones: UInt64 = 0
+    size: UInt64, excluded: Bool = false, entries: UInt64 = 1_000, tombstones: UInt64 = 0, shadowed: UInt64? = nil
   ) -> TableMetadata {
     smallest.withByteView { smallest in
       largest.withByteView { largest in
@@ -26,7 +27,7 @@ enum Make {
             ? TableMetadata.excludedTrailer : Trailer(SequenceNumber(sequences.lowerBound), .put),
           smallestSequence: SequenceNumber(sequences.lowerBound),
           largestSequence: SequenceNumber(sequences.upperBound),
-          entryCount: entries, tombstoneCount: tombstones, rawSize: size * 2)
+          entryCount: entries, tombstoneCount: tombstones, rawSize: size * 2, shadowedSize: shadowed)
       }
     }
   }

@@ -98,7 +98,8 @@ enum ManifestInputs {
           largestKey: largest,
           largestTrailer: random.oneIn(4) ? TableMetadata.excludedTrailer : Trailer(sequence, .delete),
           smallestSequence: sequence, largestSequence: last, entryCount: 51,
-          tombstoneCount: UInt64(random.below(5)), rawSize: 4_000, hidden: hidden)
+          tombstoneCount: UInt64(random.below(5)), rawSize: 4_000, hidden: hidden,
+          shadowedSize: random.oneIn(2) ? UInt64(random.below(90_000)) : nil)
       }
     }
   }

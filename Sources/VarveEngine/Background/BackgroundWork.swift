@@ -77,6 +77,10 @@ final class BackgroundWork: TableMaker {
     /// The time of the last delete on a full disk, and whether a timer flushes after it.
     var lastDelete: UInt64 = 0
     var isDeleteFlushSet = false
+    /// A Boolean value that indicates whether a timer looks at memtables with deletes, and the newest sequence of each
+    /// of these at the last look.
+    var isDeleteLookSet = false
+    var seenDeletes: [FamilyID: SequenceNumber] = [:]
   }
 
   init(
@@ -148,6 +152,7 @@ final class BackgroundWork: TableMaker {
     pipeline.memory.onGrowth { [weak self] in self?.scheduleTrim() }
     tree.budget.onRoom { [weak self] in self?.growCacheLater() }
     startReserve()
+    startLookingAtDeletes()
     pipeline.log.prepareNext()
     scheduleFlush()
     compactions.didOpen()

@@ -99,6 +99,8 @@ final class CompactionJob: Sendable {
     }
     var writer = unsafe PartWriter(
       job: self, family: family, level: compaction.outputLevel, tombstones: tombstones,
+      shadows: ShadowEstimate(
+        over: compaction.older, background.tree, openTableMaximum: background.plan.openTableCount),
       splitter: CompactionOutputSplitter(compaction),
       builderBytesMaximum: background.plan.builderBytesMaximum(threadCount: background.executor.parallelism),
       lower: part.lower)
@@ -171,6 +173,8 @@ final class CompactionJob: Sendable {
     let family: FamilyState
     let level: Int
     let tombstones: CompactionTombstones
+    /// The estimate of what the tombstones hide in tables that are not inputs.
+    let shadows: ShadowEstimate
     var splitter: CompactionOutputSplitter
     let builderBytesMaximum: Int
     /// The lower bound of the next table's keys, or `nil` for the first key.
@@ -221,7 +225,7 @@ final class CompactionJob: Sendable {
       reportProgress()
       tombstones.write(from: lower, to: upper, into: output.builder)
       lower = upper
-      let table = try output.finish()
+      let table = try output.finish(shadows)
       self.output = nil
       reported = 0
       isBuilderFull = false

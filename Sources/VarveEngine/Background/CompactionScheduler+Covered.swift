@@ -91,8 +91,8 @@ extension CompactionScheduler {
 extension LeveledCompactionPicker {
   /// Returns the lowest sequence that every reader must see before more can be dropped than now.
   ///
-  /// It is that of range tombstones, or one at which a table is worth a rewrite in a pause of the writes. Returns `nil`
-  /// if there is none.
+  /// It is that of range tombstones, that of tombstones that free much, or one at which a table is worth a rewrite in a
+  /// pause of the writes. Returns `nil` if there is none.
   func sequenceAwaited(_ input: Input) -> SequenceNumber? {
     var awaited: SequenceNumber?
     func note(_ sequence: SequenceNumber) {
@@ -103,6 +103,7 @@ extension LeveledCompactionPicker {
         for table in chunk.tombstoneTables where !input.inProgress.isBusy(table) { note(table.largestSequence) }
       }
     }
+    forEachWithTombstones(input) { if !input.inProgress.isBusy($0) { note($0.largestSequence) } }
     forEachRewritable(input, in: .all, share: options.idleRewriteShare) { table, _, freeAt in
       if !input.inProgress.isBusy(table) { note(freeAt) }
       return nil

@@ -19,6 +19,8 @@ struct FlushOutput {
   /// The maximum memory of a piece's filter.
   private let filterCharge: Int
   private let tombstones: CompactionTombstones
+  /// The estimate of what the tombstones hide in the tables that the family has at the start.
+  private let shadows: ShadowEstimate
   /// The lower bound of the next piece's keys, or `nil` for the first key.
   private var lower: [UInt8]?
   private var current: TableOutput?
@@ -39,6 +41,7 @@ struct FlushOutput {
     let version = family.version
     let base = picker.targets(.init(family: family.id, version: version)).baseLevel
     pieceSize = picker.options.targetFileSize
+    shadows = ShadowEstimate(over: version, tableMaker.tree, openTableMaximum: tableMaker.plan.openTableCount)
     cuts = version.flushSplitKeys(baseLevel: base, targetSize: pieceSize)
     // The charge covers the filter's hashes: 8 bytes per key, in an array that doubles.
     filterCharge = 12 * input.frozen.reduce(0) { $0 + $1.table.entryCount }
@@ -82,7 +85,7 @@ struct FlushOutput {
     tombstones.write(from: lower, to: upper, into: output.builder)
     lower = upper
     unsafe builder = nil
-    let table = try output.write()
+    let table = try output.write(shadows)
     current = nil
     tableMaker.metrics.counters.addFlushed(table.metadata.fileSize)
     try tables.add(table, family: family.id)

@@ -39,14 +39,16 @@ final class TableOutput {
   func updateCharge(expecting more: Int = 0) { charge.resize(to: builder.memorySize + more) }
 
   /// Writes the rest of the table. The table and its directory must be synced before any edit names it.
-  func write() throws(EngineError) -> WrittenTable {
-    let summary = try builder.finish()
+  ///
+  /// `shadows` estimates what its tombstones hide.
+  func write(_ shadows: ShadowEstimate? = nil) throws(EngineError) -> WrittenTable {
+    let summary = try builder.finish { shadows?.size($0, $1) }
     return WrittenTable(metadata: TableMetadata(number: number, summary), level: level, file: file)
   }
 
   /// Writes the rest of the table and syncs it. The caller must sync the directory.
-  func finish() throws(EngineError) -> TableMetadata {
-    let table = try write()
+  func finish(_ shadows: ShadowEstimate? = nil) throws(EngineError) -> TableMetadata {
+    let table = try write(shadows)
     try WrittenTable.sync([table], background)
     return table.metadata
   }
@@ -89,7 +91,8 @@ extension TableMetadata {
       largestKey: keys.view.dropFirst(smallest.count), largestTrailer: summary.largestTrailer,
       smallestSequence: summary.smallestSequence, largestSequence: summary.largestSequence,
       entryCount: summary.entryCount, tombstoneCount: summary.tombstoneCount,
-      rangeTombstoneCount: summary.rangeTombstoneCount, rawSize: summary.rawSize, hidden: summary.hidden)
+      rangeTombstoneCount: summary.rangeTombstoneCount, rawSize: summary.rawSize, hidden: summary.hidden,
+      shadowedSize: summary.shadowedSize)
   }
 }
 

@@ -36,6 +36,7 @@ final class MemTableManager: Sendable {
   private let requestRetry = Callback()
   private let requestViews = Callback()
   private let didGrow = Callback()
+  private let didDelete = Callback()
   private let flushError = Mutex<EngineError?>(nil)
   /// Held while memtables are frozen, so that a flush sees all of a group or none.
   private let freezing = Mutex(())
@@ -62,6 +63,9 @@ final class MemTableManager: Sendable {
 
   /// Sets the callback for a writer that has to wait for readers.
   func onReaderWait(_ request: @escaping @Sendable () -> Void) { requestViews.set(request) }
+
+  /// Sets the callback for the first delete in a memtable.
+  func onDelete(_ body: @escaping @Sendable () -> Void) { didDelete.set(body) }
 
   /// Sets the callback for the growth of a memtable, called at each step.
   func onGrowth(_ body: @escaping @Sendable () -> Void) { didGrow.set(body) }
@@ -150,6 +154,7 @@ final class MemTableManager: Sendable {
       precondition(family.active(lead).entryCount == 0, "a memtable that has entries is replaced: report this as a bug")
       activeBytes.wrappingAdd(next.chargedBytes - family.active(lead).countedBytes, ordering: .relaxed)
       next.deadRanges = family.deadRanges
+      next.onDelete = didDelete
       family.freeze(next: next, lead)
     }
     let more = family.active(lead).grow(for: need)
@@ -405,7 +410,10 @@ final class MemTableManager: Sendable {
       frozenBytes.add(frozen.table.settleCharge(), ordering: .relaxed)
     }
     activeBytes.wrappingAdd(memTables.active.countedBytes - family.active(lead).countedBytes, ordering: .relaxed)
-    if memTables.active !== empty { memTables.active.deadRanges = family.deadRanges }
+    if memTables.active !== empty {
+      memTables.active.deadRanges = family.deadRanges
+      memTables.active.onDelete = didDelete
+    }
     family.replace(version, frozen: memTables.frozen, active: memTables.active, lead)
   }
 

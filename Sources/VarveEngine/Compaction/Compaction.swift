@@ -45,7 +45,7 @@ struct Compaction: Sendable {
   let outputLevel: Int
   /// The range around all inputs. No output exceeds it.
   let range: UserKeyRange
-  /// The tables by level (or sublevel) that may have older entries of keys in `range`.
+  /// The tables by level (or sublevel), the newest first, that may have older entries of keys in `range`.
   let older: [SortedRun]
   /// The tables below the output level in `range`: outputs are cut at their bounds.
   let grandparents: [TableMetadata]
@@ -54,6 +54,9 @@ struct Compaction: Sendable {
   var damagedBelow: [UserKeyRange] = []
   /// A Boolean value that indicates whether the inputs may be moved to the output level without being read.
   let isTrivialMove: Bool
+  /// A Boolean value that indicates whether every reader sees all entries of the inputs, so that what their tombstones
+  /// hide is removed.
+  var isSettled = true
   /// The urgency: a level is compacted from 1 on.
   let score: Double
 
@@ -73,8 +76,18 @@ struct Compaction: Sendable {
   var spaceNeed: UInt64 {
     if isTrivialMove || dropsInputs { return 0 }
     let size = inputSize
-    let hidden = inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.compensatedSize - $1.fileSize } }
-    return size - min(size, hidden) + size / 16
+    let removed = inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + removedSize($1) } }
+    return size - min(size, removed) + size / 16
+  }
+
+  /// Returns the estimated bytes of the inputs that the tombstones of one of them remove.
+  ///
+  /// What a table's tombstones hide is known as a sum over all deeper levels, so it is used only if the inputs have all
+  /// of it.
+  private func removedSize(_ table: TableMetadata) -> UInt64 {
+    if !isSettled { return 0 }
+    guard let shadowed = table.shadowedSize else { return table.averageWeight }
+    return isBottommost ? shadowed + table.tombstoneSize : min(shadowed, table.averageWeight)
   }
 
   init(
@@ -101,7 +114,7 @@ struct Compaction: Sendable {
     var runs: [SortedRun] = []
     if outputLevel == 0, let oldest = inputs.first?.tables.min(by: { $0.smallestSequence < $1.smallestSequence }) {
       // Level 0 below the inputs: disjoint within a sublevel.
-      for sublevel in version.levelZero.sublevels {
+      for sublevel in version.levelZero.sublevels.reversed() {
         let tables = sublevel.tables.filter { range.overlaps($0) && $0.isOlder(than: oldest) }
         if !tables.isEmpty { runs.append(SortedRun(tables)) }
       }

@@ -20,20 +20,26 @@ struct LevelSeeds: Sendable {
     let indices: [Int]
     /// Bytes overlapped per byte of compensated size, in the order of `indices`.
     let ratios: [Double]
-    /// Indices in the chunk, ascending, of tables that are mostly tombstones and overlap little of the next level.
-    let tombstones: [Int]
+    /// The tables, in ascending order, that may be compacted for their tombstones.
+    let tombstones: [Tombstones]
 
     init(_ chunk: TableChunk, over next: SortedRun, below: [UInt64]) {
       let overlaps = chunk.tables.map { next.size(of: next.overlap($0)) }
       let ratios = zip(overlaps, chunk.tables).map { Double($0) / Double(max($1.compensatedSize, 1)) }
       indices = ratios.indices.sorted { ratios[$0] != ratios[$1] ? ratios[$0] < ratios[$1] : $0 < $1 }
       self.ratios = indices.map { ratios[$0] }
-      // Tombstones scattered over everything don't justify rewriting everything.
-      tombstones = chunk.tables.indices.filter {
-        chunk.tables[$0].isMostlyTombstones && overlaps[$0] <= chunk.tables[$0].fileSize * 10
+      tombstones = chunk.tables.indices.compactMap { index in
+        let worth = chunk.tables[index].tombstoneWorth(overlap: overlaps[index])
+        return worth > 0 ? Tombstones(index: index, worth: worth) : nil
       }
       self.below = below
     }
+  }
+
+  /// A table of a chunk, by its index, and its `tombstoneWorth`.
+  fileprivate struct Tombstones: Sendable {
+    let index: Int
+    let worth: Double
   }
 
   /// The orders by level and chunk id.
@@ -88,19 +94,31 @@ struct LevelSeeds: Sendable {
     }
   }
 
-  /// Returns the first result of `body` that is not `nil` for a table of `level` that is mostly tombstones.
-  ///
-  /// `body` receives the indices, in key order, of the tables that overlap at most ten times their size on the next
-  /// level.
-  mutating func firstTombstones<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
-    guard version.run(level).chunks.contains(where: \.hasMostlyTombstones) else { return nil }
+  /// Returns the first result of `body` that is not `nil` for a table of `level` whose `tombstoneWorth` is at least
+  /// `share`. `body` receives the indices, in key order.
+  mutating func firstTombstones<R>(level: Int, of version: Version, share: Double, _ body: (Int) -> R?) -> R? {
+    guard version.run(level).chunks.contains(where: { $0.hasMostlyTombstones || $0.shadowShare >= share }) else {
+      return nil
+    }
     let orders = orders(level, of: version)
     for (start, order) in zip(version.run(level).tables.locations.map(\.start), orders) {
-      for index in order.tombstones {
-        if let found = body(start + index) { return found }
+      for table in order.tombstones where table.worth >= share {
+        if let found = body(start + table.index) { return found }
       }
     }
     return nil
+  }
+}
+
+extension TableMetadata {
+  /// Returns the bytes that the table's tombstones hide for each byte of the table and of the `overlap` with which it
+  /// is compacted.
+  ///
+  /// Infinite for a table that is mostly tombstones, which cost reads whatever they hide, unless it overlaps more than
+  /// ten times its size: tombstones scattered over everything don't justify rewriting everything.
+  func tombstoneWorth(overlap: UInt64) -> Double {
+    if isMostlyTombstones, overlap <= fileSize * 10 { return .infinity }
+    return shadowedSize.map { Double($0) / Double(max(fileSize + overlap, 1)) } ?? 0
   }
 }
 

@@ -85,20 +85,6 @@ extension LeveledCompactionPicker {
     }
     return (inputs, range)
   }
-
-  // MARK: - Tombstones
-
-  /// Picks a table above the bottom that is mostly tombstones, with the tables it overlaps below.
-  func pickTombstones(_ input: Input, _ seeds: inout LevelSeeds) -> Compaction? {
-    for level in 1..<LevelTargets.bottomLevel {
-      let run = input.version.run(level)
-      let found = seeds.firstTombstones(level: level, of: input.version) { index in
-        input.isBusy(run.tables[index]) ? nil : expand(level, index, input, reason: .tombstones, score: 0.5)
-      }
-      if let found { return found }
-    }
-    return nil
-  }
 }
 
 extension LeveledCompactionPicker {

@@ -10,10 +10,11 @@
 ///  2. The most urgent of: level 0 into the base level, and each level above its target into the next. A level's
 ///     urgency is reduced while the next one exceeds its target, too.
 ///  3. If level 0 is deep and the base level is busy: an intra-level-0 compaction.
-///  4. If writes have paused: at least four tables of level 0 of similar size, with each other.
-///  5. Tables of level 0 that a damaged one keeps there, with each other.
-///  6. Tables that are mostly tombstones, towards the bottom.
-///  7. A table with much that no reader needs any more is rewritten on its level (`pickRewrite`).
+///  4. If writes have paused: tables of level 0 whose tombstones free much, into the base level.
+///  5. If writes have paused: at least four tables of level 0 of similar size, with each other.
+///  6. Tables of level 0 that a damaged one keeps there, with each other.
+///  7. Tables that are mostly tombstones, or whose tombstones free much, towards the bottom.
+///  8. A table with much that no reader needs any more is rewritten on its level (`pickRewrite`).
 ///
 /// # Damaged tables
 /// A table in which a compaction found damage is not an input of any other one. Level 0 is compacted into a level above
@@ -113,7 +114,10 @@ struct LeveledCompactionPicker: Sendable {
         return compaction
       }
     }
-    if input.isSettling, let compaction = pickIntraLevelZero(input, .paused, score: 1) { return compaction }
+    if input.isSettling {
+      if let compaction = pickLevelZeroTombstones(input, targets) { return compaction }
+      if let compaction = pickIntraLevelZero(input, .paused, score: 1) { return compaction }
+    }
     if input.stuck.holdsLevelZero, let compaction = pickIntraLevelZero(input, .stuck, score: 1) { return compaction }
     if let compaction = pickTombstones(input, &seeds) { return compaction }
     let rewrite = pickRewrite(input, in: .all, share: rewriteShare(input))
@@ -127,7 +131,8 @@ struct LeveledCompactionPicker: Sendable {
   struct Score: Sendable {
     let level: Int
     let fill: Double
-    /// `fill`, reduced while the next level exceeds its target.
+    /// `fill`, reduced while the next level exceeds its target. What tombstones free counts for at most two thirds of
+    /// it, so that level 0 does not wait for it.
     let urgency: Double
   }
 
@@ -135,28 +140,34 @@ struct LeveledCompactionPicker: Sendable {
   func scores(_ input: Input, _ targets: LevelTargets) -> [Score] {
     var fills = [Double](repeating: 0, count: Limits.levelCount)
     fills[0] = levelZeroFill(input, targets)
+    var urgent = fills
     for level in 1..<LevelTargets.bottomLevel {
       let idle = idleSize(level: level, input)
       guard idle > 0 else { continue }
       // A level that should be empty is drained, but no other compaction waits for that.
       fills[level] = targets.sizes[level] == 0 ? 1 : Double(idle) / Double(targets.sizes[level])
+      let size = Double(max(input.version.size(level: level), 1))
+      urgent[level] = fills[level] * min(3 * size / Double(idle), 1)
     }
     var scores: [Score] = []
     for level in fills.indices {
       let next = level == 0 ? targets.baseLevel : level + 1
-      let below = next < Limits.levelCount ? fills[next] : 0
-      scores.append(Score(level: level, fill: fills[level], urgency: fills[level] / max(below, 1)))
+      let below = next < Limits.levelCount ? urgent[next] : 0
+      scores.append(Score(level: level, fill: fills[level], urgency: urgent[level] / max(below, 1)))
     }
     return scores.sorted { $0.urgency != $1.urgency ? $0.urgency > $1.urgency : $0.level < $1.level }
   }
 
-  /// Returns the compensated size of a level's tables that are in no compaction and that no damaged table keeps there.
+  /// Returns the size of a level's tables that are in no compaction and that no damaged table keeps there, increased by
+  /// what their tombstones free now.
   private func idleSize(level: Int, _ input: Input) -> UInt64 {
     let run = input.version.run(level)
     guard input.suspects.isEmpty else {
-      return run.tables.reduce(0) { $0 + (input.isBusy($1) || input.stuck.contains($1) ? 0 : $1.compensatedSize) }
+      return run.tables.reduce(0) {
+        $0 + (input.isBusy($1) || input.stuck.contains($1) ? 0 : $1.compensatedSize(at: input.oldestSnapshot))
+      }
     }
-    let all = run.compensatedSize
+    let all = run.compensatedSize(at: input.oldestSnapshot)
     // The tables of a compaction that has just ended may still count as running. The level is checked again at its end.
     return all - min(all, input.inProgress.compensatedSize(of: input.family, level: level))
   }
@@ -267,6 +278,7 @@ struct LeveledCompactionPicker: Sendable {
       family: input.family, reason: isMove && reason != .manual ? .move : reason, inputs: sources,
       outputLevel: outputLevel, range: range, version: input.version, targetFileSize: targetFileSize,
       isTrivialMove: isMove, score: score)
+    compaction.isSettled = sources.allSatisfy { $0.tables.allSatisfy { $0.largestSequence <= input.oldestSnapshot } }
     compaction.damagedBelow = input.suspects.filter { $0.level == outputLevel + 1 }.map(\.range)
     return compaction
   }

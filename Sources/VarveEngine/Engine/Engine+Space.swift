@@ -18,17 +18,21 @@ extension EngineCore {
     for family in registry.all {
       let version = family.state.retainView().version
       let covered = background.compactions.coveredTables(of: family.id, in: version)
+      var (live, garbage) = (UInt64(0), UInt64(0))
       try version.forEachTable { (table, _) throws(EngineError) in
         numbers.insert(table.number)
         tables += table.fileSize
         if covered.contains(table.number) {
           found += table.fileSize
         } else {
-          estimated += min(table.compensatedSize - table.fileSize, table.fileSize)
+          live += table.fileSize
+          garbage += table.garbageSize
         }
         let attributes = try fileSystem.attributes(tree.path(.table(table.number)))
         if let count = attributes?.linkCount, count > 1 { shared += table.fileSize }
       }
+      // Tombstones may hide the same entries, and what they hid may be gone.
+      estimated += min(garbage, live)
     }
     let readers = EngineStatistics.Readers(background)
     let ages = [

@@ -49,7 +49,7 @@ extension MemTable {
     return true
   }
 
-  /// Passes a write on to the dead ranges, if there are any: a delete leaves them as they are.
+  /// Notes a delete, or passes a write on to the dead ranges, if there are any: a delete leaves them as they are.
   @inline(__always)
   private func didInsert(_ userKey: ByteView, _ trailer: Trailer) {
     // Pairs with the barrier in `FamilyState.remember`.
@@ -58,7 +58,11 @@ extension MemTable {
     #else
       atomicMemoryFence(ordering: .sequentiallyConsistent)
     #endif
-    if isWatched, !trailer.isTombstone { deadRanges?.noteWrite(userKey) }
+    if trailer.isTombstone {
+      if !hasDeletes { noteDelete() }
+    } else if isWatched {
+      deadRanges?.noteWrite(userKey)
+    }
   }
 
   @inline(never)
@@ -69,6 +73,7 @@ extension MemTable {
     hasTombstones = true
     chargeTombstones()
     count(trailer.sequence.value)
+    if !hasDeletes { noteDelete() }
     return true
   }
 
@@ -86,6 +91,7 @@ extension MemTable {
     // The leader later meets each of them again as an entry of the batch, which exists already and is then not
     // counted.
     count(prepared, first: first)
+    if !hasDeletes { noteDelete() }
   }
 
   /// Returns the position after the last entry of `leaf` if `target` belongs there by prefix and head alone,

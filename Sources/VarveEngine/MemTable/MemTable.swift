@@ -54,6 +54,11 @@ final class MemTable: @unchecked Sendable {
   private let smallestSequenceWord = Atomic<UInt64>(.max)
   private let largestSequenceWord = Atomic<UInt64>(0)
 
+  /// Whether deletes of any kind were inserted, apart from those that the owner has dealt with. Writer only.
+  var hasDeletes = false
+  /// Called at the first delete. Set by the owner before the first entry.
+  var onDelete: Callback?
+
   /// The ranges of the family that readers found dead. Set by the owner before the first entry.
   var deadRanges: DeadRanges?
   private let isWatchedWord = Atomic<Bool>(false)

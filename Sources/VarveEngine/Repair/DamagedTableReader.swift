@@ -127,7 +127,8 @@ enum TableAgreement {
     try require(
       properties.smallestSequence == table.smallestSequence && properties.largestSequence == table.largestSequence,
       "sequences")
-    // A build that does not know the field leaves it out of the MANIFEST.
+    // A build that does not know a field leaves it out of the MANIFEST.
     try require(table.hidden.isEmpty || properties.hidden == table.hidden, "hidden entries")
+    try require(table.shadowedSize == nil || properties.shadowedSize == table.shadowedSize, "shadowed bytes")
   }
 }

@@ -7,8 +7,8 @@ public struct EngineSpace: Sendable, Hashable {
   /// Of these, the bytes of tables that lie completely under range deletes. They are dropped unread, unless a snapshot
   /// or a cursor needs them.
   public let garbageFoundBytes: UInt64
-  /// Of the other tables, the estimated bytes of deleted entries and of their tombstones: each tombstone is assumed to
-  /// hide one entry of the average size of its table.
+  /// Of the other tables, the estimated bytes of deleted entries and of their tombstones: what the tombstones of each
+  /// table hid when it was written, for a sample of them.
   public let garbageEstimatedBytes: UInt64
   /// The bytes of tables that were replaced, and that readers keep: snapshots, cursors and lookups.
   ///

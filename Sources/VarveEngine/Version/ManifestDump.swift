@@ -48,6 +48,7 @@ enum ManifestDump {
     for group in table.hidden.groups {
       text += ", \(group.count) hidden entries of \(group.size) bytes, free at \(group.sequence)"
     }
+    if let size = table.shadowedSize { text += ", \(size) shadowed bytes" }
     text += ", \(table.rawSize) raw bytes, id \(hex(table.tableID))"
     return text
   }

@@ -147,6 +147,18 @@ final class SortedRun: Sendable {
     return size
   }
 
+  /// Returns the sum of the files' sizes, increased by what the tombstones free that no reader of a state before
+  /// `oldest` needs.
+  ///
+  /// Complexity: linear in the chunks, and in the tables of those that have newer entries.
+  func compensatedSize(at oldest: SequenceNumber) -> UInt64 {
+    if largestSequence <= oldest { return compensatedSize }
+    return tables.chunks.reduce(0) { sum, chunk in
+      if chunk.largestSequence <= oldest { return sum + chunk.compensatedSize }
+      return chunk.tables.reduce(sum) { $0 + $1.compensatedSize(at: oldest) }
+    }
+  }
+
   /// Returns the first result of `body` that is not nil for the tables at `indices`, in order. Chunks for which
   /// `mayHave` returns false are skipped.
   func first<R>(

@@ -29,6 +29,8 @@ final class TableChunk: Sendable {
   let tombstoneShare: Double
   /// The largest `hiddenShare` of a table.
   let hiddenShare: Double
+  /// The largest `shadowShare` of a table.
+  let shadowShare: Double
 
   private static let lastID = Atomic<UInt64>(0)
 
@@ -51,6 +53,7 @@ final class TableChunk: Sendable {
     var tombstoneTables: [TableMetadata] = []
     var tombstoneShare = 0.0
     var hiddenShare = 0.0
+    var shadowShare = 0.0
     for table in tables {
       heads.append(table.largest.head(from: prefixSize))
       totalSize += table.fileSize
@@ -59,6 +62,7 @@ final class TableChunk: Sendable {
       if table.rangeTombstoneCount > 0 { tombstoneTables.append(table) }
       tombstoneShare = max(tombstoneShare, table.tombstoneShare)
       hiddenShare = max(hiddenShare, table.hiddenShare)
+      shadowShare = max(shadowShare, table.shadowShare)
     }
     id = Self.lastID.wrappingAdd(1, ordering: .relaxed).newValue
     self.tables = tables
@@ -70,6 +74,7 @@ final class TableChunk: Sendable {
     self.tombstoneTables = tombstoneTables
     self.tombstoneShare = tombstoneShare
     self.hiddenShare = hiddenShare
+    self.shadowShare = shadowShare
     assert(isOrdered, "tables of a sorted run overlap or are out of order")
   }
 

@@ -39,6 +39,10 @@ final class TableMetadata: @unchecked Sendable {
   let rawSize: UInt64
   /// The entries that only readers of old states need. Empty in tables of builds that did not count them.
   let hidden: HiddenEntries
+  /// The estimated bytes of older tables that the tombstones hid when the table was written: a sum over its tombstones,
+  /// without tables that lie completely under its range tombstones, which are dropped unread (`ShadowEstimate`). It
+  /// does not change when these bytes are removed. `nil` if there are no tombstones, or no estimate.
+  let shadowedSize: UInt64?
   private let keys: UnsafeMutableRawPointer
   /// The open reader, if a read has used the table recently.
   let slot = TableReaderSlot()
@@ -51,7 +55,7 @@ final class TableMetadata: @unchecked Sendable {
     smallestKey: ByteView, smallestTrailer: Trailer, largestKey: ByteView, largestTrailer: Trailer,
     smallestSequence: SequenceNumber, largestSequence: SequenceNumber,
     entryCount: UInt64, tombstoneCount: UInt64 = 0, rangeTombstoneCount: UInt64 = 0, rawSize: UInt64,
-    hidden: HiddenEntries = .none
+    hidden: HiddenEntries = .none, shadowedSize: UInt64? = nil
   ) {
     self.number = number
     self.fileSize = fileSize
@@ -65,6 +69,7 @@ final class TableMetadata: @unchecked Sendable {
     self.rangeTombstoneCount = rangeTombstoneCount
     self.rawSize = rawSize
     self.hidden = hidden
+    self.shadowedSize = shadowedSize
     let total = smallestKey.count + largestKey.count
     let memory = UnsafeMutableRawPointer.allocate(byteCount: max(total, 1), alignment: 8)
     unsafe memory.copyMemory(from: smallestKey.base, byteCount: smallestKey.count)
@@ -76,15 +81,16 @@ final class TableMetadata: @unchecked Sendable {
     largestHead = largest.head()
   }
 
-  /// Creates a copy of `table` with these hidden entries.
-  convenience init(_ table: TableMetadata, hidden: HiddenEntries) {
+  /// Creates a copy of `table` with these hidden entries, and this estimate of what its tombstones hide.
+  convenience init(_ table: TableMetadata, hidden: HiddenEntries, shadowedSize: UInt64? = nil) {
     self.init(
       number: table.number, fileSize: table.fileSize, tableID: table.tableID,
       smallestKey: table.smallest, smallestTrailer: table.smallestTrailer,
       largestKey: table.largest, largestTrailer: table.largestTrailer,
       smallestSequence: table.smallestSequence, largestSequence: table.largestSequence,
       entryCount: table.entryCount, tombstoneCount: table.tombstoneCount,
-      rangeTombstoneCount: table.rangeTombstoneCount, rawSize: table.rawSize, hidden: hidden)
+      rangeTombstoneCount: table.rangeTombstoneCount, rawSize: table.rawSize, hidden: hidden,
+      shadowedSize: shadowedSize)
   }
 
   deinit {
@@ -95,7 +101,7 @@ final class TableMetadata: @unchecked Sendable {
   /// The approximate memory of the object, with its keys and its elements in the arrays of a Version.
   var memorySize: Int {
     let groups = hidden.isEmpty ? 0 : 32 + hidden.groups.count * MemoryLayout<HiddenEntries.Group>.stride
-    return 328 + smallest.count + largest.count + groups
+    return 344 + smallest.count + largest.count + groups
   }
 
   /// A copy of the first user key.
@@ -128,13 +134,33 @@ final class TableMetadata: @unchecked Sendable {
   /// Returns whether every entry is older than every entry of `other`.
   func isOlder(than other: TableMetadata) -> Bool { largestSequence < other.smallestSequence }
 
-  /// The file's size, increased for its tombstones: each frees about one entry of average size on deeper levels, so it
-  /// weighs two entries more than its size.
-  var compensatedSize: UInt64 {
-    guard tombstoneCount > 0, entryCount > 0 else { return fileSize }
-    let share = min(Double(tombstoneCount) / Double(entryCount), 1)
-    return fileSize + UInt64(Double(fileSize) * share * 2)
+  /// The file's size, increased by what its tombstones are estimated to free.
+  var compensatedSize: UInt64 { fileSize + tombstoneWeight }
+
+  /// Returns `compensatedSize` if no reader of a state before `oldest` needs what the tombstones hide, or the file's
+  /// size.
+  func compensatedSize(at oldest: SequenceNumber) -> UInt64 {
+    largestSequence <= oldest ? compensatedSize : fileSize
   }
+
+  /// What the tombstones are estimated to free. Without an estimate of what they hide, each frees one entry of average
+  /// size and itself.
+  var tombstoneWeight: UInt64 { shadowedSize ?? averageWeight }
+
+  /// Two entries of average size for each tombstone.
+  var averageWeight: UInt64 { 2 * tombstoneSize }
+
+  /// The bytes of the file that its tombstones take.
+  var tombstoneSize: UInt64 {
+    guard tombstoneCount > 0, entryCount > 0 else { return 0 }
+    return UInt64(Double(fileSize) * min(Double(tombstoneCount) / Double(entryCount), 1))
+  }
+
+  /// The estimated bytes that are free once the tombstones have met what they hide.
+  var garbageSize: UInt64 { shadowedSize.map { $0 + tombstoneSize } ?? min(averageWeight, fileSize) }
+
+  /// The bytes that the tombstones hide, for each byte of the file, or zero without an estimate.
+  var shadowShare: Double { shadowedSize.map { Double($0) / Double(max(fileSize, 1)) } ?? 0 }
 
   /// Whether at least half of the entries are tombstones: the other half may be entries that they hide.
   var isMostlyTombstones: Bool { tombstoneShare >= 0.5 }
@@ -176,6 +202,6 @@ extension TableMetadata: Equatable {
         && left.smallestSequence == right.smallestSequence && left.largestSequence == right.largestSequence
         && left.entryCount == right.entryCount && left.tombstoneCount == right.tombstoneCount
         && left.rangeTombstoneCount == right.rangeTombstoneCount && left.rawSize == right.rawSize
-        && left.hidden == right.hidden)
+        && left.hidden == right.hidden && left.shadowedSize == right.shadowedSize)
   }
 }

@@ -29,6 +29,8 @@
 //     17  | incarnation: 8 bytes
 //     18  | hidden entries, skippable: family, number, groups (HiddenEntries) of a table that
 //         |   the same edit adds
+//     19  | shadowed bytes, skippable: family, number, estimated bytes that the tombstones of a
+//         |   table hide, which the same edit adds
 //
 // The engine does not write the reserved tags 15 and 16, and they change nothing. A reader only checks that their
 // segments are before the oldest live one.
@@ -37,8 +39,8 @@
 //
 // # Invariants
 // 1. The writer emits fields in one order, so an edit has only one encoding: identity and numbers, families created,
-//    options changed, tables deleted, tables added, hidden entries, flushed sequences, families dropped, the log. A reader accepts any
-//    order; `VersionEdit` states the order of application.
+//    options changed, tables deleted, tables added, hidden entries, shadowed bytes, flushed sequences, families
+//    dropped, the log. A reader accepts any order; `VersionEdit` states the order of application.
 // 2. A tag that the reader does not know is skipped if its field is marked skippable; otherwise it is
 //    `.unsupportedFormat`: the writer knew something without which the state is wrong.
 // 3. A known field is read to its last byte; remaining bytes are damage.
@@ -63,9 +65,10 @@ private enum Tag: UInt64 {
   case logPooled = 16
   case incarnation = 17
   case hiddenEntries = 18
+  case shadowedSize = 19
 
   /// Whether a reader that does not know the field may skip it.
-  var isSkippable: Bool { self == .hiddenEntries }
+  var isSkippable: Bool { self == .hiddenEntries || self == .shadowedSize }
 }
 
 extension VersionEdit {
@@ -135,6 +138,13 @@ extension VersionEdit {
       added.table.hidden.encode(appendingTo: &field)
       Self.finish(.hiddenEntries, &writer, &field)
     }
+    for added in addedTables {
+      guard let size = added.table.shadowedSize else { continue }
+      field.append(varint: UInt64(added.family.value))
+      field.append(varint: added.table.number.value)
+      field.append(varint: size)
+      Self.finish(.shadowedSize, &writer, &field)
+    }
     for flushed in flushedSequences {
       field.append(varint: UInt64(flushed.family.value))
       field.append(varint: flushed.sequence.value)
@@ -170,7 +180,7 @@ extension VersionEdit {
   /// Decodes an edit. `file` and `fileOffset` are the source of the bytes.
   init(decoding bytes: ByteView, file: String? = nil, fileOffset: UInt64 = 0) throws(EngineError) {
     self.init()
-    var hidden: [TableInFamily: HiddenEntries] = [:]
+    var additions = TableAdditions()
     var reader = ByteReader(bytes, file: file, fileOffset: fileOffset)
     while !reader.isAtEnd {
       let word = try reader.varint()
@@ -184,32 +194,47 @@ extension VersionEdit {
           file: file, offset: contentOffset)
       }
       var field = ByteReader(content, file: file, fileOffset: contentOffset)
-      if tag == .hiddenEntries {
-        let table = TableInFamily(family: try field.familyID(), number: try field.fileNumber())
-        let entries = try HiddenEntries(&field)
-        guard hidden.updateValue(entries, forKey: table) == nil else {
-          throw field.corruption("the hidden entries of table \(table.number) are given twice")
-        }
-      } else {
-        try decode(tag, &field)
-      }
+      if tag.isSkippable { try additions.decode(tag, &field) } else { try decode(tag, &field) }
       guard field.isAtEnd else { throw field.corruption("a field with tag \(tag.rawValue) has bytes left over") }
     }
-    guard !hidden.isEmpty else { return }
-    for index in addedTables.indices {
-      let added = addedTables[index]
-      let table = TableInFamily(family: added.family, number: added.table.number)
-      guard let entries = hidden.removeValue(forKey: table) else { continue }
-      addedTables[index].table = TableMetadata(added.table, hidden: entries)
-    }
-    if let table = hidden.keys.first {
-      throw .corruption("an edit has hidden entries of table \(table.number), which it does not add", file: file)
-    }
+    try additions.apply(to: &addedTables, file: file)
   }
 
-  private struct TableInFamily: Hashable {
-    let family: FamilyID
-    let number: FileNumber
+  /// What an edit says about the tables that it adds, in fields that a reader may skip.
+  private struct TableAdditions {
+    private struct Table: Hashable {
+      let family: FamilyID
+      let number: FileNumber
+    }
+
+    private var hidden: [Table: HiddenEntries] = [:]
+    private var shadowed: [Table: UInt64] = [:]
+
+    mutating func decode(_ tag: Tag, _ field: inout ByteReader) throws(EngineError) {
+      let table = Table(family: try field.familyID(), number: try field.fileNumber())
+      let isNew =
+        tag == .hiddenEntries
+        ? hidden.updateValue(try HiddenEntries(&field), forKey: table) == nil
+        : shadowed.updateValue(try field.size(), forKey: table) == nil
+      guard isNew else {
+        throw field.corruption("a field with tag \(tag.rawValue) of table \(table.number) is given twice")
+      }
+    }
+
+    mutating func apply(to tables: inout [TableAddition], file: String?) throws(EngineError) {
+      if hidden.isEmpty, shadowed.isEmpty { return }
+      for index in tables.indices {
+        let added = tables[index]
+        let table = Table(family: added.family, number: added.table.number)
+        let entries = hidden.removeValue(forKey: table)
+        let size = shadowed.removeValue(forKey: table)
+        guard entries != nil || size != nil else { continue }
+        tables[index].table = TableMetadata(added.table, hidden: entries ?? .none, shadowedSize: size)
+      }
+      if let table = hidden.keys.first ?? shadowed.keys.first {
+        throw .corruption("an edit has a field of table \(table.number), which it does not add", file: file)
+      }
+    }
   }
 
   private mutating func decode(_ tag: Tag, _ field: inout ByteReader) throws(EngineError) {
@@ -241,7 +266,7 @@ extension VersionEdit {
     case .logDropped: droppedLogs.append(try field.fileNumber())
     case .logPooled: pooledLogs.append(try field.fileNumber())
     case .incarnation: incarnation = try field.integer(UInt64.self)
-    case .hiddenEntries: break  // read by the caller
+    case .hiddenEntries, .shadowedSize: break  // read by the caller
     }
   }
 }

@@ -34,8 +34,10 @@ struct VersionEditTests {
         size: random.next() >> 20, excluded: keys[0] != keys[1] && random.oneIn(3))
       var hidden = HiddenEntries()
       for _ in 0..<random.below(4) { hidden.add(random.next() >> 30, freeAt: SequenceNumber(random.next() >> 40)) }
+      let shadowed = random.oneIn(2) ? random.next() >> 17 : nil
       edit.addTable(
-        TableMetadata(table, hidden: hidden), family: FamilyID(UInt32(random.below(9))), level: random.below(7))
+        TableMetadata(table, hidden: hidden, shadowedSize: shadowed), family: FamilyID(UInt32(random.below(9))),
+        level: random.below(7))
     }
     for _ in 0..<random.below(3) { edit.setFlushed(SequenceNumber(random.next() >> 8), family: 2) }
     for _ in 0..<random.below(3) {
@@ -105,6 +107,30 @@ struct VersionEditTests {
     #expect(
       errorCode { _ = try bytes.withByteView { view throws(EngineError) in try VersionEdit(decoding: view) } }
         == .corruption)
+  }
+
+  @Test func `a table's shadowed bytes survive an edit and are skipped by a reader without the field`() throws {
+    var edit = VersionEdit()
+    edit.addTable(Make.table(5, "a", "m"), family: .default, level: 0)
+    edit.addTable(Make.table(6, "n", "z", tombstones: 10, shadowed: 300), family: .default, level: 0)
+    edit.addTable(Make.table(7, "n", "z", sequences: 2...2, tombstones: 10, shadowed: 0), family: .default, level: 0)
+    let bytes = Make.bytes(edit)
+    func decode(_ bytes: [UInt8]) throws -> VersionEdit {
+      try bytes.withByteView { view throws(EngineError) in try VersionEdit(decoding: view) }
+    }
+    let decoded = try decode(bytes)
+    #expect(decoded == edit)
+    #expect(decoded.addedTables.map(\.table.shadowedSize) == [nil, 300, 0])
+    // Tag 19, skippable: family, number, size.
+    let fields: [UInt8] = [19 << 1 | 1, 4, 0, 6, 0xac, 2, 19 << 1 | 1, 3, 0, 7, 0]
+    #expect(Array(bytes.suffix(fields.count)) == fields)
+    let older = try decode(Array(bytes.dropLast(fields.count)))
+    #expect(older.addedTables.allSatisfy { $0.table.shadowedSize == nil })
+    // A field of a table that the edit does not add, one that is given twice, and one that is too large.
+    let large = [19 << 1 | 1, 10, 0, 6] + [UInt8](repeating: 0xff, count: 7) + [1]
+    for wrong in [bytes + [19 << 1 | 1, 3, 0, 8, 1], bytes + fields, bytes.dropLast(fields.count) + large] {
+      #expect(errorCode { _ = try decode(wrong) } == .corruption)
+    }
   }
 
   @Test func `the bytes of an edit never change`() {

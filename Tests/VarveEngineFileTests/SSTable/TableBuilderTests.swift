@@ -28,6 +28,32 @@ struct TableBuilderTests {
     #expect(try table.reader.properties() == summary.properties)
   }
 
+  @Test func `a table with tombstones has the estimate of what they hide, and one without has none`() throws {
+    for (kind, hidden, expected) in [
+      (EntryKind.delete, 77, 77), (.singleDelete, 0, 0), (.put, 77, nil), (.delete, nil, nil),
+      (.delete, .max, TableProperties.shadowedMaximum),
+    ] as [(EntryKind, UInt64?, UInt64?)] {
+      let file = ArrayFile()
+      let builder = TableBuilder(file: file, number: FileNumber(1), tableID: 1, options: .small)
+      for number in UInt8(0)..<100 {
+        try [number].withByteView { key throws(EngineError) in
+          try builder.add(key, Trailer(SequenceNumber(5), kind), ByteView())
+        }
+      }
+      var sampled = 0
+      let summary = try builder.finish { sample, ranges in
+        sampled = sample.count
+        return ranges.isEmpty ? hidden : nil
+      }
+      #expect(sampled == (kind == .put ? 0 : 100))
+      #expect(summary.shadowedSize == expected)
+      let reader = try TableReader.open(
+        file: file, number: FileNumber(1), fileSize: summary.fileSize, cache: BlockCache(capacity: 1 << 20))
+      #expect(try reader.properties().shadowedSize == expected)
+      try reader.verify()
+    }
+  }
+
   @Test func `the estimate of the file's size is within a factor of two`() throws {
     var random = SeededRandom(seed: 8)
     let entries = KeyShape.fixedWithPrefix.entries(2000, &random)

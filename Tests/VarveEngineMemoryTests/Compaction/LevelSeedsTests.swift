@@ -32,7 +32,8 @@ struct LevelSeedsTests {
       // There are few sizes, so that ratios tie.
       let table = Make.table(
         lastNumber, Self.key(slot * width), Self.key(slot * width + random.below(width)), sequences: 1...1,
-        size: UInt64(1 + random.below(3)) * 100, tombstones: random.oneIn(8) ? 900 : 0)
+        size: UInt64(1 + random.below(3)) * 100, tombstones: random.oneIn(8) ? 900 : 0,
+        shadowed: random.oneIn(3) ? UInt64(random.below(1_000)) : nil)
       tables[level]?[slot] = table
       return table
     }
@@ -69,7 +70,8 @@ struct LevelSeedsTests {
     func naiveTombstones(_ overlaps: [UInt64]) -> [Int] {
       let tables = version.run(5).tables
       return zip(tables.indices, overlaps).filter {
-        tables[$0].isMostlyTombstones && $1 <= tables[$0].fileSize * 10
+        let (table, size) = (tables[$0], tables[$0].fileSize)
+        return table.isMostlyTombstones && $1 <= size * 10 || Double(table.shadowedSize ?? 0) / Double(size + $1) >= 0.5
       }.map(\.0)
     }
   }
@@ -94,7 +96,7 @@ struct LevelSeedsTests {
       let overlaps = levels.overlaps
       try #require(Self.order(&seeds, levels.version) == levels.naiveOrder(overlaps), "seed \(seed), step \(step)")
       var tombstones: [Int] = []
-      let found: Int? = seeds.firstTombstones(level: 5, of: levels.version) {
+      let found: Int? = seeds.firstTombstones(level: 5, of: levels.version, share: 0.5) {
         tombstones.append($0)
         return nil
       }

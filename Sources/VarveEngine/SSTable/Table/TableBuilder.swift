@@ -30,6 +30,7 @@ final class TableBuilder {
   private var blockHasSeveralVersions = false
   private var blockContinues = false
   private var rangeTombstones = RangeTombstoneListBuilder()
+  private var tombstoneSample = TombstoneSample()
   /// All range tombstones of the table, if its job has them in a list already.
   private var sharedTombstones: RangeTombstoneList?
   private var isFinished = false
@@ -69,6 +70,7 @@ final class TableBuilder {
   /// The memory that the builder takes: buffers, the index and the filter's hashes.
   var memorySize: Int {
     file.memorySize + block.memorySize + index.estimatedSize + filter.memorySize + rangeTombstones.memorySize
+      + tombstoneSample.memorySize
   }
   /// Returns whether the last entry added is of this key, in which case the table can't end here.
   @inline(__always)
@@ -105,7 +107,10 @@ final class TableBuilder {
       properties.keyCount &+= 1
       if options.bloomBitsPerKey > 0 { filter.add(KeyHash.hash(userKey)) }
     }
-    if trailer.isTombstone { blockTombstoneCount &+= 1 }
+    if trailer.isTombstone {
+      blockTombstoneCount &+= 1
+      tombstoneSample.add(userKey)
+    }
     properties.keysSize &+= UInt64(truncatingIfNeeded: userKey.count)
     properties.valuesSize &+= UInt64(truncatingIfNeeded: value.count)
     lastTrailer = trailer
@@ -211,7 +216,11 @@ final class TableBuilder {
   // MARK: - The end
 
   /// Writes the rest of the table. Afterwards everything is in the file, and the caller syncs it.
-  func finish() throws(EngineError) -> TableSummary {
+  ///
+  /// `shadows` estimates the bytes that the tombstones hide in older tables. It is called only if there are tombstones.
+  func finish(
+    _ shadows: (borrowing TombstoneSample, RangeTombstoneList) -> UInt64? = { _, _ in nil }
+  ) throws(EngineError) -> TableSummary {
     guard !isFinished else { fatalError("a table is finished once: make a new builder") }
     isFinished = true
     try closeBlock()
@@ -220,6 +229,9 @@ final class TableBuilder {
     properties.largestTrailer = lastTrailer
     let tombstones = takeRangeTombstones()
     properties.include(tombstones)
+    if properties.tombstoneCount > 0 || !tombstones.isEmpty {
+      properties.shadowedSize = shadows(tombstoneSample, tombstones).map { min($0, TableProperties.shadowedMaximum) }
+    }
     if properties.entryCount == 0, tombstones.isEmpty { properties.smallestSequence = .zero }
     var footer = TableFooter()
     footer.tableID = tableID
@@ -280,6 +292,7 @@ struct TableSummary: Sendable {
   /// The number of bytes of keys and values, uncompressed.
   var rawSize: UInt64 { properties.keysSize + properties.valuesSize }
   var hidden: HiddenEntries { properties.hidden }
+  var shadowedSize: UInt64? { properties.shadowedSize }
   /// The first user key, or empty if there are no entries.
   var smallestKey: [UInt8] { properties.smallestKey }
   var smallestTrailer: Trailer { properties.smallestTrailer }

@@ -39,6 +39,12 @@ struct TableProperties: Hashable, Sendable {
   var familyOptions: [UInt8]?
   /// The entries that only readers of old states need. Empty in tables of earlier builds, which did not count them.
   var hidden = HiddenEntries.none
+  /// The estimated bytes of older tables that the tombstones hide, or nil if there are no tombstones, if no estimate
+  /// was possible, and in tables of earlier builds.
+  var shadowedSize: UInt64?
+
+  /// The largest estimate, so that sums over all tables can't overflow.
+  static let shadowedMaximum: UInt64 = (1 << 48) - 1
 
   /// The tags of the fields. On disk: never change a number.
   private enum Tag: UInt64, CaseIterable {
@@ -68,6 +74,7 @@ struct TableProperties: Hashable, Sendable {
     case familyName = 24
     case familyOptions = 25
     case hiddenEntries = 26
+    case shadowedSize = 27
   }
 
   init() {}
@@ -110,6 +117,7 @@ struct TableProperties: Hashable, Sendable {
       case .family: if let family { TableProperties.append(tag, UInt64(family.value), to: &writer) }
       case .familyName: if let familyName { TableProperties.append(tag, familyName, to: &writer) }
       case .familyOptions: if let familyOptions { TableProperties.append(tag, familyOptions, to: &writer) }
+      case .shadowedSize: if let shadowedSize { TableProperties.append(tag, shadowedSize, to: &writer) }
       case .hiddenEntries:
         guard !hidden.isEmpty else { continue }
         var field = ByteWriter(capacity: 64)
@@ -144,7 +152,7 @@ struct TableProperties: Hashable, Sendable {
     case .dataBlockCount: dataBlockCount
     case .copiedBlockCount: copiedBlockCount
     case .indexPartitionCount: indexPartitionCount
-    case .smallestKey, .largestKey, .family, .familyName, .familyOptions, .hiddenEntries: 0
+    case .smallestKey, .largestKey, .family, .familyName, .familyOptions, .hiddenEntries, .shadowedSize: 0
     case .smallestTrailer: smallestTrailer.word
     case .largestTrailer: largestTrailer.word
     case .smallestSequence: smallestSequence.value
@@ -195,6 +203,7 @@ struct TableProperties: Hashable, Sendable {
     switch tag {
     case .smallestSequence, .largestSequence: SequenceNumber.maximum.value
     case .compression, .origin: UInt64(UInt8.max)
+    case .shadowedSize: shadowedMaximum
     default: UInt64.max
     }
   }
@@ -235,6 +244,7 @@ struct TableProperties: Hashable, Sendable {
     case .origin: origin = UInt8(truncatingIfNeeded: value)
     case .level: level = value
     case .createdAt: createdAt = value
+    case .shadowedSize: shadowedSize = value
     }
   }
 }

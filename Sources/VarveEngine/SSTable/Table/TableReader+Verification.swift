@@ -249,6 +249,7 @@ private struct TableVerification: ~Copyable {
     found.familyName = stored.familyName
     found.familyOptions = stored.familyOptions
     found.hidden = stored.hidden
+    found.shadowedSize = stored.shadowedSize
     guard found == stored else {
       throw table.fault("the properties contradict the entries", table.footer.properties.offset)
     }
