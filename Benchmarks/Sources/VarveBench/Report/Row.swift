@@ -53,14 +53,16 @@ struct Row: Codable {
   /// For `taskreopen`, the bytes of the log that the opening replays; for `followopen` and `followcatchup`, the mean of
   /// those of the writer's log when an operation began.
   var replayedBytes: UInt64?
-  /// For `followopen`, `followcatchup`, and `taskreopen` with Varve, the time that the goal allows an operation for this
-  /// log, and whether none took longer.
+  /// For `followopen`, `followcatchup`, `idlespace`, and `taskreopen` with Varve, the time that the goal allows an
+  /// operation for this log, and whether none took longer.
   var allowedSeconds: Double?
   var meetsGoal: Bool?
   /// For `followopen` and `followcatchup`, the median and the maximum of an operation's time divided by the time that
   /// the goal allows for the log that it found.
   var timesAllowed: Double?
   var maxTimesAllowed: Double?
+  /// For `idlespace`, the bytes of tables before the deletes. `diskBytes` has those afterwards.
+  var diskBytesBefore: UInt64?
   /// For `taskgroup`, the operations per second divided by those of a single Swift task.
   var timesSingle: Double?
   var perSecond: [UInt64] = []
@@ -98,6 +100,7 @@ struct Row: Codable {
     case meetsGoal = "meets_goal"
     case timesAllowed = "times_allowed"
     case maxTimesAllowed = "max_times_allowed"
+    case diskBytesBefore = "disk_bytes_before"
     case timesSingle = "times_single"
     case perSecond = "ops_by_second"
     case levels

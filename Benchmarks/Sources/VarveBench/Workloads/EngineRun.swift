@@ -40,6 +40,8 @@ final class EngineRun {
         try report(runRanges(step.workload))
       } else if step.workload == .endsread {
         try runEnds(step.workload)
+      } else if step.workload == .idlespace {
+        try runIdle(step.workload)
       } else if step.workload.isOfBatches {
         try report(runBatches(step.workload))
       } else if step.workload.follows {

@@ -46,6 +46,9 @@ enum Workload: String, CaseIterable, Codable {
   /// The first and the last key of a family of `num` keys (2,000,000) of which all but ten in the middle were deleted,
   /// repeatedly, in a writer's snapshots, a read-only engine and a follower, for Varve only (`EngineRun+Ends`).
   case endsread
+  /// The time until the space of `num` deleted rows of 8 KiB is returned without further writes, for Varve only
+  /// (`EngineRun+Idle`).
+  case idlespace
   /// One batch of `num` range deletes (400,000) beside a writer of single puts, whose latencies are the row's.
   case rangebatch
   /// Puts into indexed batches before their commits; batches of one put in four families, with their commits; and the
@@ -155,7 +158,7 @@ enum Workload: String, CaseIterable, Codable {
   /// Whether the workload runs in its own directory, which is removed afterwards.
   var isAlone: Bool {
     holdsAllInMemory || self == .queue || self == .memoryunderreaders || isOfTables || self == .rangebatch
-      || self == .endsread || isOfBatches || follows
+      || self == .endsread || self == .idlespace || isOfBatches || follows
   }
 
   /// Whether the workload is one of batches, for Varve only (`EngineRun+Batches`).
