@@ -8,6 +8,10 @@ enum Limits {
   /// The maximum size of one value, and of one batch. Larger ones belong in files.
   static let valueSizeMaximum = 1 << 30
   static let batchSizeMaximum = 1 << 30
+  /// The size above which a value or a batch is large: its memtable has the only copy that the engine makes of it.
+  ///
+  /// Below, one copy more costs less than the system calls that it spares.
+  static let largeSize = 1 << 20
   /// The maximum number of families at one time. Their ids fit in 32 bits.
   static let familyCountMaximum = 10_000
   static let familyNameSizeMaximum = 255

@@ -39,8 +39,10 @@ final class ArrayFile: File, @unchecked Sendable {
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
     let copy = unsafe [UInt8](bytes)
     content.withLock { content in
-      precondition(offset == UInt64(content.count), "a table is written from front to back")
-      content += copy
+      // A block that turned out not to be worth compressing is written again.
+      precondition(offset <= UInt64(content.count), "a table is written without gaps")
+      let end = min(Int(offset) + copy.count, content.count)
+      content.replaceSubrange(Int(offset)..<end, with: copy)
     }
   }
 

@@ -15,6 +15,7 @@ import VarveEngine
 ///     varve-memory-target readers <directory> <budget in bytes> <threads> <bytes> <kind>
 ///     varve-memory-target replay <directory> <budget in bytes> <bytes>
 ///     varve-memory-target ranges <directory> <budget in bytes> <count>
+///     varve-memory-target large <directory> <budget in bytes> <bytes> <operation> <kind of value>
 ///     varve-memory-target families <count>
 ///     varve-memory-target lives <directory> <count>
 ///
@@ -30,6 +31,8 @@ import VarveEngine
 /// - `ranges`: the greatest growth of the resident size while a batch of so many range deletes was written, and while
 ///   it was flushed; the usage that the engine counted for its memtable; and the number of keys in the engine
 ///   afterwards.
+/// - `large`: the greatest growth of the resident size during one operation with a value, or a batch, of so many bytes
+///   (`LargeLoad`), the highest usage that the engine counted, and the number of wrong results.
 /// - `families`: the resident size with an open engine, then with all families, then with an entry in each, then the
 ///   usage that the engine counts in each of the three states.
 /// - `lives`: the microseconds for creating the families by one call, for an entry in each, for a flush, for a close,
@@ -66,6 +69,12 @@ struct MemoryTarget {
       let count = UInt64(arguments[4])
     {
       try deleteRanges(arguments[2], budget: budget, count: count)
+    } else if arguments.count == 7, arguments[1] == "large", let budget = Int(arguments[3]),
+      let bytes = Int(arguments[4]), let operation = LargeLoad.Operation(rawValue: arguments[5])
+    {
+      let load = LargeLoad(arguments[2], budget: budget, bytes: bytes, isNoise: arguments[6] == "noise")
+      try load.run(operation)
+      report([load.growth, UInt64(load.usedMaximum), load.wrongCount])
     } else if arguments.count == 4, arguments[1] == "lives", let count = Int(arguments[3]) {
       try liveThrough(arguments[2], count)
     } else {
@@ -191,7 +200,7 @@ struct MemoryTarget {
   }
 
   /// Resets the process's highest resident size.
-  private static func resetPeak() {
+  static func resetPeak() {
     guard let file = unsafe fopen("/proc/self/clear_refs", "w") else { return }
     unsafe fputs("5", file)
     unsafe fclose(file)
@@ -244,7 +253,7 @@ struct MemoryTarget {
   // MARK: - The process
 
   /// Returns a size from `/proc/self/status` in bytes, or zero if it is not there.
-  private static func status(_ name: String) -> UInt64 {
+  static func status(_ name: String) -> UInt64 {
     guard let file = unsafe fopen("/proc/self/status", "r") else { return 0 }
     defer { unsafe fclose(file) }
     var line = [CChar](repeating: 0, count: 256)

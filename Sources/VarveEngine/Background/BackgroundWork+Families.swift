@@ -17,7 +17,8 @@ extension BackgroundWork {
       for name in names {
         edit.createFamily(id, name: name, options: encoded)
         let state = FamilyState(
-          id: id, name: name, options: options, merge: self.options.mergeFunction(named: options.mergeOperator),
+          id: id, name: name, options: options,
+          merge: self.options.mergeFunction(named: options.mergeOperator, account: tree.budget.account(.other)),
           memTable: pipeline.memory.empty, version: .empty, epochs: epochs, registry: registry,
           account: tree.budget.account(.other))
         families.append(ColumnFamily(name: name, id: id, state: state))

@@ -23,26 +23,35 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
   private let mapsLarge: Bool
 
   /// Creates an empty writer. `mapsLarge` allocates with `LargeMemory`, for buffers that are allocated and freed with
-  /// tables; otherwise the heap is faster.
+  /// tables; otherwise the heap is faster, and grows a large buffer without a second one.
   init(capacity: Int = 256, mapsLarge: Bool = false) {
     self.mapsLarge = mapsLarge
     self.capacity = capacity <= 0 ? 0 : max(capacity, 16)
     if self.capacity == 0 {
       unsafe self.base = UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped
     } else {
-      unsafe self.base = ByteWriter.allocate(self.capacity, mapsLarge)
+      do throws(EngineError) {
+        unsafe self.base = try ByteWriter.allocate(self.capacity, mapsLarge)
+      } catch {
+        fatalError("\(error)")
+      }
     }
   }
 
   deinit { if capacity > 0 { unsafe ByteWriter.release(base, capacity, mapsLarge) } }
 
-  private static func allocate(_ size: Int, _ mapsLarge: Bool) -> UnsafeMutableRawPointer {
-    unsafe mapsLarge
-      ? LargeMemory.allocate(size) : UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
+  private static func allocate(_ size: Int, _ mapsLarge: Bool) throws(EngineError) -> UnsafeMutableRawPointer {
+    if mapsLarge { return try unsafe LargeMemory.reserve(size) }
+    guard let memory = unsafe malloc(size) else { throw noMemory(size) }
+    return unsafe memory
+  }
+
+  private static func noMemory(_ size: Int) -> EngineError {
+    EngineError(.noMemory, "the system has no \(size) bytes of memory for a buffer")
   }
 
   private static func release(_ base: UnsafeMutableRawPointer, _ size: Int, _ mapsLarge: Bool) {
-    if mapsLarge { unsafe LargeMemory.release(base, size) } else { unsafe base.deallocate() }
+    if mapsLarge { unsafe LargeMemory.release(base, size) } else { unsafe free(base) }
   }
 
   var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
@@ -81,19 +90,18 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
   @inline(never)
   private mutating func growOrThrow(_ extra: Int) throws(EngineError) {
     let wanted = grownCapacity(for: extra)
-    if wanted >= ByteWriter.probedSizeMinimum {
-      // A call that can fail probes first, because a failed allocation by Swift stops the process.
-      guard let probe = unsafe malloc(wanted) else {
-        throw EngineError(.noMemory, "the system has no \(wanted) bytes of memory for a buffer of \(count + extra)")
-      }
-      unsafe free(probe)
+    if capacity > 0, !mapsLarge {
+      // The system moves the pages of a large buffer instead of copying them.
+      guard let larger = unsafe realloc(base, wanted) else { throw ByteWriter.noMemory(wanted) }
+      unsafe base = larger
+    } else {
+      let larger = try unsafe ByteWriter.allocate(wanted, mapsLarge)
+      unsafe larger.copyMemory(from: base, byteCount: count)
+      if capacity > 0 { unsafe ByteWriter.release(base, capacity, mapsLarge) }
+      unsafe base = larger
     }
-    grow(extra)
+    capacity = wanted
   }
-
-  /// The smallest buffer that is probed. If the system has no memory for a smaller one, the process is at its end
-  /// anyway.
-  private static let probedSizeMinimum = 1 << 20
 
   private func grownCapacity(for extra: Int) -> Int {
     // Mapped memory counts towards the memory budget, so it grows by a quarter instead of doubling.
@@ -103,12 +111,7 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
 
   @inline(never)
   private mutating func grow(_ extra: Int) {
-    let wanted = grownCapacity(for: extra)
-    let larger = unsafe ByteWriter.allocate(wanted, mapsLarge)
-    unsafe larger.copyMemory(from: base, byteCount: count)
-    if capacity > 0 { unsafe ByteWriter.release(base, capacity, mapsLarge) }
-    unsafe base = larger
-    capacity = wanted
+    do throws(EngineError) { try growOrThrow(extra) } catch { fatalError("\(error)") }
   }
 
   @inline(__always)

@@ -13,13 +13,6 @@ enum LargeMemory {
   /// The smallest size, in bytes, that is mapped.
   static let mappedSizeMinimum = 128 << 10
 
-  /// Returns `size` bytes, aligned to 16, for an owner that cannot throw.
-  ///
-  /// Stops the process if the system has no memory, as an array does. The complexity is that of `reserve`.
-  static func allocate(_ size: Int) -> UnsafeMutableRawPointer {
-    do throws(EngineError) { return try unsafe reserve(size) } catch { fatalError("\(error)") }
-  }
-
   /// Returns `size` bytes, aligned to 16. Throws `.noMemory`. Complexity: O(1), and a page fault at the first use of
   /// each page.
   static func reserve(_ size: Int) throws(EngineError) -> UnsafeMutableRawPointer {
@@ -31,7 +24,7 @@ enum LargeMemory {
     return unsafe memory
   }
 
-  /// Releases memory that `allocate` or `reserve` returned for the same size.
+  /// Releases memory that `reserve` returned for the same size.
   static func release(_ base: UnsafeMutableRawPointer, _ size: Int) {
     if size >= mappedSizeMinimum {
       unsafe munmap(base, size)

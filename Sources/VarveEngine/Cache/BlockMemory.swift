@@ -70,6 +70,18 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
     return unsafe base
   }
 
+  /// Returns the first `count` bytes of mapped memory, which are mapped memory as well, and releases the pages after
+  /// them.
+  consuming func shortened(to count: Int) -> BlockMemory {
+    let present = self.count
+    precondition(count >= BlockMemory.mappedSizeMinimum && count <= present, "a block is shortened, and stays mapped")
+    let page = sysconf(Int32(_SC_PAGESIZE))
+    let base = unsafe take()
+    let kept = (count + page - 1) / page * page
+    if kept < present { unsafe munmap(base + kept, present - kept) }
+    return unsafe BlockMemory(base: base, count: count)
+  }
+
   /// Frees memory that `take` returned; `count` is that of the block.
   static func release(_ base: UnsafeMutableRawPointer, _ count: Int) {
     if count >= mappedSizeMinimum {

@@ -94,3 +94,22 @@ extension EngineError.Code {
   /// there is space, or a descriptor.
   var passes: Bool { self == .noSpace || self == .tooManyOpenFiles }
 }
+
+/// The errors of commits for which a family is not suitable.
+extension CommitPipeline {
+  static func operatorError(_ family: FamilyState) -> EngineError {
+    guard let name = family.options.mergeOperator else {
+      return EngineError(
+        .invalidArgument,
+        "column family \"\(family.name)\" has no merge operator: name one in its options when it is made")
+    }
+    return EngineError(
+      .invalidArgument,
+      "merge operator \"\(name)\" of column family \"\(family.name)\" is not known: pass it in EngineOptions.mergeOperators"
+    )
+  }
+
+  static func droppedError(_ family: FamilyState) -> EngineError {
+    EngineError(.familyDropped, "column family \"\(family.name)\" was dropped")
+  }
+}

@@ -136,6 +136,15 @@ final class CommitPipeline: @unchecked Sendable {
       return try commitContended(kind, family, key, value, isLogged: isLogged, waitsForSync: waitsForSync)
     }
     defer { if !queue.resignIfAlone(lead) { resign(lead) } }
+    return try commitLeading(kind, family, key, value, isLogged: isLogged, waitsForSync: waitsForSync, lead)
+  }
+
+  /// Commits one entry as the leader.
+  @inline(__always)
+  private func commitLeading(
+    _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool, waitsForSync: Bool,
+    _ lead: borrowing CommitLead
+  ) throws(EngineError) -> Receipt {
     if isImpaired.load(ordering: .acquiring) {
       try repair(lead)
       try checkAcceptance(frees: kind != .put && kind != .merge)
@@ -155,14 +164,23 @@ final class CommitPipeline: @unchecked Sendable {
     var position = LogPosition.zero
     let isLogged = isLogged && !family.isVolatile
     if isLogged {
+      let isLarge = value.count > Limits.largeSize
       scratch.removeAll()
-      try scratch.reserveOrThrow(BatchFormat.entrySize(kind, family.id, keySize: key.count, valueSize: value.count))
-      BatchFormat.append(kind, family.id, key, value, to: &scratch)
-      if !log.current(lead).hasRoom(payloadSize: scratch.count) {
-        let need = MemTableRequirement(byteCount: key.count + value.count)
-        try makeRoomInLog(scratch.count, lead, frees: kind != .put && kind != .merge, alsoIn: family, for: need)
+      if isLarge {
+        BatchFormat.appendHead(kind, family.id, key, valueSize: value.count, to: &scratch)
+      } else {
+        try scratch.reserveOrThrow(BatchFormat.entrySize(kind, family.id, keySize: key.count, valueSize: value.count))
+        BatchFormat.append(kind, family.id, key, value, to: &scratch)
       }
-      position = try log.append(sequence: sequence, payload: scratch.view, lead)
+      let payloadSize = isLarge ? scratch.count + value.count : scratch.count
+      if !log.current(lead).hasRoom(payloadSize: payloadSize) {
+        let need = MemTableRequirement(byteCount: key.count + value.count)
+        try makeRoomInLog(payloadSize, lead, frees: kind != .put && kind != .merge, alsoIn: family, for: need)
+      }
+      position =
+        isLarge
+        ? try log.append(sequence: sequence, head: scratch.view, body: value, lead)
+        : try log.append(sequence: sequence, payload: scratch.view, lead)
       if family.activeSegment(lead) == nil { family.beginActive(segment: log.current(lead).number, lead) }
     } else if !family.isVolatile {
       memory.noteUnlogged(family, segment: log.current(lead).number, lead)
@@ -197,6 +215,12 @@ final class CommitPipeline: @unchecked Sendable {
   private func commitContended(
     _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool, waitsForSync: Bool
   ) throws(EngineError) -> Receipt {
+    if value.count > Limits.largeSize {
+      // The writer of a large value commits it itself in any case, and so it need not be encoded for another thread.
+      return try lead { (lead) throws(EngineError) in
+        try commitLeading(kind, family, key, value, isLogged: isLogged, waitsForSync: waitsForSync, lead)
+      }
+    }
     var payload = ByteWriter(capacity: 0)
     try payload.reserveOrThrow(key.count + value.count + 32)
     BatchFormat.append(kind, family.id, key, value, to: &payload)
@@ -311,6 +335,11 @@ final class CommitPipeline: @unchecked Sendable {
     let isLogged = isLogged && (volatileCount == 0 || volatileCount < entryCount)
     if isLogged {
       let logged = volatileCount == 0 ? payload : try loggedPart(of: payload, lead)
+      let charge = scratch.capacity > Self.keptScratchSize ? MemoryCharge(scratch.capacity, to: log.account) : nil
+      defer {
+        charge?.resize(to: 0)
+        if scratch.capacity > Self.keptScratchSize { scratch = ByteWriter(capacity: 4096) }
+      }
       while !log.current(lead).hasRoom(payloadSize: logged.count) {
         try makeRoomInLog(
           logged.count, lead, frees: Self.freesSpace(payload, ownByteCount: terms.ownByteCount))
@@ -318,7 +347,6 @@ final class CommitPipeline: @unchecked Sendable {
       }
       position = try log.append(
         sequence: SequenceNumber(nextSequence + UInt64(volatileCount)), payload: logged, lead)
-      if scratch.capacity > Self.keptScratchSize { scratch = ByteWriter(capacity: 4096) }
       let segment = log.current(lead).number
       for index in touched.parts.indices {
         let family = touched.parts[index].family
@@ -530,22 +558,6 @@ final class CommitPipeline: @unchecked Sendable {
   @inline(__always)
   private func checkWritable(_ lead: borrowing CommitLead) throws(EngineError) {
     if isImpaired.load(ordering: .acquiring) { try repair(lead) }
-  }
-
-  static func operatorError(_ family: FamilyState) -> EngineError {
-    guard let name = family.options.mergeOperator else {
-      return EngineError(
-        .invalidArgument,
-        "column family \"\(family.name)\" has no merge operator: name one in its options when it is made")
-    }
-    return EngineError(
-      .invalidArgument,
-      "merge operator \"\(name)\" of column family \"\(family.name)\" is not known: pass it in EngineOptions.mergeOperators"
-    )
-  }
-
-  static func droppedError(_ family: FamilyState) -> EngineError {
-    EngineError(.familyDropped, "column family \"\(family.name)\" was dropped")
   }
 
   // MARK: - End records

@@ -159,7 +159,8 @@ final class MemTableManager: Sendable {
     }
     let more = family.active(lead).grow(for: need)
     activeBytes.wrappingAdd(more, ordering: .relaxed)
-    if more >= Self.populatedStepMinimum { populate(family.active(lead)) }
+    // A step for a large batch says nothing about the ratio of records to nodes, and its memory is touched at once.
+    if more >= Self.populatedStepMinimum, family.active(lead).usedBytes >= more / 2 { populate(family.active(lead)) }
     didGrow()
   }
 

@@ -373,7 +373,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
       snapshots.interval(of: source.trailer.sequence) == interval,
       !isCovered(source.trailer, interval)
     {
-      operands.push(source.value, source.trailer)
+      operands.push(source.value, source.trailer, account: function.account)
       try source.next()
     }
     if let base = operandBase(interval), function.merge(key.view, existing: base.value, &operands, into: &made) {

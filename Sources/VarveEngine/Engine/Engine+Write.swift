@@ -187,6 +187,9 @@ extension EngineCore {
     try requireWritable()
     let durability = durability ?? options.durability
     background.delayWrite(bytes: batch.byteCount)
+    let charge =
+      batch.byteCount > Limits.largeSize ? MemoryCharge(batch.byteCount, to: tree.budget.account(.other)) : nil
+    defer { charge?.resize(to: 0) }
     var prepared: PreparedTombstones?
     if batch.rangeDeleteCount >= PreparedTombstones.countMinimum {
       prepared = try PreparedTombstones(batch.payload.view) { [registry] in registry.find($0)?.isVolatile ?? false }
@@ -200,6 +203,7 @@ extension EngineCore {
         payload: batch.payload.view, entryCount: batch.count, isLogged: durability != .none, terms: terms)
     } else {
       let copy = try batch.payloadCopy()
+      charge?.resize(to: 2 * copy.count)
       receipt = try pipeline.commit(
         payload: copy.view, entryCount: batch.count, isLogged: durability != .none, terms: terms)
     }

@@ -162,11 +162,11 @@ public struct EngineOptions: Sendable {
     try Self.check("memtableSize", size, Limits.memtableSizes.lowerBound, Limits.memtableSizes.upperBound)
   }
 
-  /// Returns the operator with a name, or `nil` if it isn't known.
-  func mergeFunction(named name: String?) -> MergeFunction? {
+  /// Returns the operator with a name, or `nil` if it isn't known. The memory of large folds is charged to `account`.
+  func mergeFunction(named name: String?, account: MemoryAccount? = nil) -> MergeFunction? {
     guard let name else { return nil }
     let found = mergeOperators.first { $0.name == name } ?? BuiltInOperators.all.first { $0.name == name }
-    return found.map { MergeFunction(mergeOperator: $0) }
+    return found.map { MergeFunction(mergeOperator: $0, account: account) }
   }
 
   private static func check(_ name: String, _ value: Int, _ low: Int, _ high: Int) throws(EngineError) {

@@ -103,7 +103,8 @@ final class Following: @unchecked Sendable {
     self.views = views
     self.manifest = manifest
     let fileSystem = opening.environment.fileSystem
-    tail = LogTail(directory: opening.path, fileSystem: fileSystem)
+    tail = LogTail(
+      directory: opening.path, fileSystem: fileSystem, account: engine.tree.budget.account(.log))
     session = fileSystem.machineSession()
     shown = manifest.state
   }

@@ -351,7 +351,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       }
       if trailer.sequence < covered { break }
       if trailer.kind == .merge {
-        operands.push(source.value, trailer)
+        operands.push(source.value, trailer, account: merge?.account)
         try source.next()
         if operands.byteCount > Limits.valueSizeMaximum { try combineOperands() }
         continue
@@ -372,7 +372,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       throw failure()
     }
     operands.removeAll()
-    operands.push(merged.view, trailer)
+    operands.push(merged.view, trailer, account: merge.account)
   }
 
   /// Returns the error of operands that can't be folded, and stands at their key.

@@ -1,6 +1,8 @@
 /// The merge operator of a family, in the form in which the engine calls it.
 struct MergeFunction: Sendable {
   let mergeOperator: any MergeOperator
+  /// The account to which many operands, and large results, are charged.
+  var account: MemoryAccount?
 
   /// Computes the value of a key. Returns false if the operator rejects the operands. The operands are returned to
   /// the stack either way.
@@ -10,6 +12,7 @@ struct MergeFunction: Sendable {
     value.reset()
     let input = MergeInput(key: key, existing: existing, operands: operands.take())
     let isDone = mergeOperator.merge(input, into: &value)
+    value.chargeIfLarge(to: account)
     operands = input.takeOperands()
     return isDone && value.byteCount <= Limits.valueSizeMaximum
   }
@@ -20,6 +23,7 @@ struct MergeFunction: Sendable {
     operand.reset()
     let input = MergeInput(key: key, existing: nil, operands: operands.take())
     let isDone = mergeOperator.combineAll(input, into: &operand)
+    operand.chargeIfLarge(to: account)
     operands = input.takeOperands()
     return isDone && operand.byteCount <= Limits.valueSizeMaximum
   }

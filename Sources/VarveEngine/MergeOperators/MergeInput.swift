@@ -56,6 +56,8 @@ public struct MergeInput: ~Copyable {
 /// The bytes that a merge operator writes.
 public struct MergeValue: ~Copyable {
   private var writer = ByteWriter(capacity: 0)
+  /// The charge of a large value, for as long as the value keeps its memory.
+  private var charge: MemoryCharge?
 
   /// Creates an empty value.
   public init() {}
@@ -89,7 +91,15 @@ public struct MergeValue: ~Copyable {
   /// Removes all bytes, and the memory of a large value.
   mutating func reset() {
     writer.removeAll()
-    if writer.capacity > 1 << 20 { writer = ByteWriter(capacity: 0) }
+    if writer.capacity > Limits.largeSize {
+      writer = ByteWriter(capacity: 0)
+      charge = nil
+    }
+  }
+
+  /// Charges the memory to an account if there is one and the value is large.
+  mutating func chargeIfLarge(to account: MemoryAccount?) {
+    if writer.capacity > Limits.largeSize, let account { charge = MemoryCharge(writer.capacity, to: account) }
   }
 
   var view: ByteView { writer.view }
@@ -103,9 +113,11 @@ struct OperandStack: ~Copyable {
   private final class Chunk {
     let start: Int
     var bytes: ByteWriter
+    private let charge: MemoryCharge
 
-    init(start: Int, capacity: Int) {
+    init(start: Int, capacity: Int, account: MemoryAccount?) {
       self.start = start
+      charge = MemoryCharge(capacity, to: account)
       bytes = ByteWriter(capacity: capacity, mapsLarge: true)
     }
   }
@@ -123,11 +135,12 @@ struct OperandStack: ~Copyable {
   var isEmpty: Bool { ends.isEmpty }
   var byteCount: Int { ends.last ?? 0 }
 
-  mutating func push(_ operand: ByteView, _ trailer: Trailer) {
+  /// Adds a copy of an operand. All but the first megabyte is charged to `account`.
+  mutating func push(_ operand: ByteView, _ trailer: Trailer, account: MemoryAccount? = nil) {
     let start = byteCount
     let used = chunks.last.map { $0.bytes.count } ?? first.count
     if used > 0, used + operand.count > Self.chunkSize {
-      chunks.append(Chunk(start: start, capacity: max(operand.count, Self.chunkSize)))
+      chunks.append(Chunk(start: start, capacity: max(operand.count, Self.chunkSize), account: account))
     }
     if let chunk = chunks.last { chunk.bytes.append(operand) } else { first.append(operand) }
     ends.append(start + operand.count)

@@ -93,7 +93,8 @@ extension Opening {
     let familyOptions = try FamilyOptions(decoding: family.options, family: family.name)
     let state = FamilyState(
       id: family.id, name: family.name, options: familyOptions,
-      merge: options.mergeFunction(named: familyOptions.mergeOperator), memTable: memory.empty, version: version,
+      merge: options.mergeFunction(named: familyOptions.mergeOperator, account: budget.account(.other)),
+      memTable: memory.empty, version: version,
       epochs: epochs, registry: registry, account: budget.account(.other))
     return ColumnFamily(name: family.name, id: family.id, state: state)
   }

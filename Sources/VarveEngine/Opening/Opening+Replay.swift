@@ -23,7 +23,7 @@ extension Opening {
     let recovery = LogRecovery(
       directory: path, fileSystem: environment.fileSystem, numbers: files.compactMap(\.logNumber),
       oldest: state.oldestLog,
-      cuts: state.recoveryCuts)
+      cuts: state.recoveryCuts, account: maker.tree.budget.account(.log))
     let flush = ReplayFlush(maker, registry, memory) { (body) throws(EngineError) in
       try recovery.forEachCopy(body)
     }

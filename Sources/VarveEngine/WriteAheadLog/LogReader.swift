@@ -1,7 +1,7 @@
 /// Reads the records of one segment, and distinguishes a torn tail from damage.
 ///
 /// The whole segment is read into memory first: at most a few are read in the life of a process, each bounded by the
-/// log's size limit.
+/// log's size limit. That memory is charged to an account while the reader lives.
 ///
 /// # Where a segment ends
 /// A segment ends at the first offset without a valid record of this life. The bytes that follow decide the cause: a
@@ -24,14 +24,16 @@ struct LogReader: ~Copyable {
   var fileSize: Int { content.view.count }
 
   /// Opens a segment. Returns nil if it is empty (see `LogFormat`).
-  static func open(_ file: any File, number: FileNumber, name: String) throws(EngineError) -> LogReader? {
+  static func open(
+    _ file: any File, number: FileNumber, name: String, account: MemoryAccount? = nil
+  ) throws(EngineError) -> LogReader? {
     let size = try file.size()
     guard size >= UInt64(LogFormat.headerBlockSize) else { return nil }
     guard size <= UInt64(Limits.logSegmentSizeMaximum) else {
       throw .corruption(
         "log segment has \(size) bytes; at most \(Limits.logSegmentSizeMaximum) are allowed", file: name)
     }
-    let content = try FileContents(reading: file, size: Int(size))
+    let content = try FileContents(reading: file, size: Int(size), account: account)
     let reading = try LogSegmentHeader.decode(content.view, number: number, file: name)
     guard case .valid(let header, let isIntact) = reading else { return nil }
     return LogReader(header: header, isHeaderIntact: isIntact, fileName: name, content: content)
@@ -98,21 +100,26 @@ struct LogReader: ~Copyable {
 @safe
 struct FileContents: ~Copyable {
   private let base: UnsafeMutableRawPointer
+  private let capacity: Int
   private let count: Int
+  private let charge: MemoryCharge?
 
-  /// Reads the first `size` bytes, or the whole file if it is shorter.
-  init(reading file: any File, size: Int) throws(EngineError) {
-    let memory = UnsafeMutableRawPointer.allocate(byteCount: max(size, 8), alignment: 16)
+  /// Reads the first `size` bytes, or the whole file if it is shorter. The memory is charged to `account`.
+  init(reading file: any File, size: Int, account: MemoryAccount? = nil) throws(EngineError) {
+    let capacity = max(size, 8)
+    let memory = try unsafe LargeMemory.reserve(capacity)
     do throws(EngineError) {
       count = try unsafe file.read(into: UnsafeMutableRawBufferPointer(start: memory, count: size), at: 0)
     } catch {
-      unsafe memory.deallocate()
+      unsafe LargeMemory.release(memory, capacity)
       throw error
     }
     unsafe base = memory
+    self.capacity = capacity
+    charge = account.map { MemoryCharge(capacity, to: $0) }
   }
 
-  deinit { unsafe base.deallocate() }
+  deinit { unsafe LargeMemory.release(base, capacity) }
 
   /// Flips bits of one byte.
   mutating func flip(_ bits: UInt8, at offset: Int) {

@@ -23,6 +23,9 @@ struct LogRecovery {
   /// The cuts of earlier recoveries, by segment number.
   let cuts: [FileNumber: Cut]
 
+  /// The account to which the segment that is being read is charged.
+  var account: MemoryAccount?
+
   /// A decision of an earlier recovery: this life of the segment ends there, and everything before is durable.
   struct Cut: Equatable, Sendable {
     let lifeID: UInt64
@@ -114,7 +117,7 @@ struct LogRecovery {
   ) throws(EngineError) -> Location {
     let file = try fileSystem.openFile(path(number), writable: false)
     defer { file.close() }
-    guard var reader = try LogReader.open(file, number: number, name: path(number)) else {
+    guard var reader = try LogReader.open(file, number: number, name: path(number), account: account) else {
       guard previous != nil, cuts[number] == nil else {
         throw .corruption("log segment has no valid header, although it held records", file: path(number), offset: 0)
       }
@@ -179,7 +182,7 @@ struct LogRecovery {
     for number in rest {
       let file = try fileSystem.openFile(path(number), writable: false)
       defer { file.close() }
-      guard var reader = try LogReader.open(file, number: number, name: path(number)) else {
+      guard var reader = try LogReader.open(file, number: number, name: path(number), account: account) else {
         guard cuts[number] == nil else {
           throw .corruption("log segment has no valid header, although it held records", file: path(number), offset: 0)
         }

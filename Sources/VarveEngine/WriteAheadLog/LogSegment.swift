@@ -7,6 +7,9 @@ internal import Synchronization
 /// system call, and every stored byte survives the death of the process at once. Elsewhere the same bytes are written
 /// by `write`. Readers see no difference.
 ///
+/// A large record is written piece by piece directly from the bytes of the caller, with its header last, and by `write`
+/// even if the file is mapped: a store would make the pages of the mapping resident, which is a copy in memory.
+///
 /// # Invariants
 /// 1. Bytes below `tail` are whole records; nothing valid of this life lies above it.
 /// 2. `durable` ≤ `published` ≤ `tail`; all three only grow.
@@ -80,12 +83,15 @@ final class LogSegment: @unchecked Sendable {
   func writeHeader(_ header: LogSegmentHeader) throws(EngineError) {
     scratch.removeAll()
     header.encode(into: &scratch)
-    try store(at: 0)
+    try store(scratch.view, at: 0)
   }
 
   /// Appends one record, which must have room. A failure leaves `tail` where it was.
   @inline(__always)
   func append(_ kind: LogFormat.RecordKind, sequence: SequenceNumber, payload: ByteView) throws(EngineError) {
+    if payload.count > Limits.largeSize {
+      return try append(kind, sequence: sequence, head: ByteView(), body: payload)
+    }
     let size = LogFormat.recordSize(payloadSize: payload.count)
     precondition(size <= capacity &- tail, "log record exceeds the segment: call hasRoom first")
     let durableMark = UInt64(durableTail.load(ordering: .relaxed))
@@ -98,6 +104,41 @@ final class LogSegment: @unchecked Sendable {
       try appendByCopy(kind, sequence, durableMark, payloadChecksum, seed: seed, payload: payload, size: size)
     }
     tail &+= size
+    publishedTail.store(tail, ordering: .releasing)  // partner: `published`
+  }
+
+  /// Appends one record whose payload is `head`, which is small, followed by `body`, which is not copied.
+  ///
+  /// There must be room. A failure leaves `tail` where it was: without the header, which is written last, the pieces
+  /// are no record.
+  @inline(never)
+  func append(
+    _ kind: LogFormat.RecordKind, sequence: SequenceNumber, head: ByteView, body: ByteView
+  ) throws(EngineError) {
+    let payloadSize = head.count + body.count
+    let size = LogFormat.recordSize(payloadSize: payloadSize)
+    precondition(size <= capacity - tail, "log record exceeds the segment: call hasRoom first")
+    let durableMark = UInt64(durableTail.load(ordering: .relaxed))
+    let seed = CRC32C.seed(lifeID, UInt64(tail))
+    let payloadChecksum = CRC32C.extend(CRC32C.extend(seed, head), body)
+    let bodyStart = LogFormat.recordHeaderSize + head.count
+    try storePiece(body, at: tail + bodyStart)
+    let padding = size - bodyStart - body.count
+    if padding > 0 {
+      scratch.removeAll()
+      scratch.append(repeating: 0, count: padding)
+      try storePiece(scratch.view, at: tail + size - padding)
+    }
+    scratch.removeAll()
+    unsafe scratch.appendUninitialized(LogFormat.recordHeaderSize) { target in
+      guard let base = target.baseAddress else { return 0 }
+      unsafe Self.encodeHeader(
+        kind, sequence, durableMark, payloadChecksum, payloadSize: payloadSize, seed: seed, at: base)
+      return LogFormat.recordHeaderSize
+    }
+    scratch.append(head)
+    try storePiece(scratch.view, at: tail)
+    tail += size
     publishedTail.store(tail, ordering: .releasing)  // partner: `published`
   }
 
@@ -115,15 +156,24 @@ final class LogSegment: @unchecked Sendable {
         kind, sequence, durableMark, payloadChecksum, seed: seed, payload: payload, at: base, size: size)
       return size
     }
-    try store(at: tail)
+    try store(scratch.view, at: tail)
   }
 
-  /// Writes the bytes of `scratch` to the file.
-  private func store(at offset: Int) throws(EngineError) {
+  /// Writes bytes to the file, through the mapping if there is one.
+  private func store(_ bytes: ByteView, at offset: Int) throws(EngineError) {
     if let mapping {
-      mapping.store(at: offset, bytes: scratch.view)
+      mapping.store(at: offset, bytes: bytes)
     } else {
-      try unsafe file.write(scratch.view.buffer, at: UInt64(offset))
+      try unsafe file.write(bytes.buffer, at: UInt64(offset))
+    }
+  }
+
+  /// Writes a piece of a large record to the file, past the mapping if that shows what is written.
+  private func storePiece(_ bytes: ByteView, at offset: Int) throws(EngineError) {
+    if let mapping, mapping.showsWrites {
+      try unsafe file.write(bytes.buffer, at: UInt64(offset))
+    } else {
+      try store(bytes, at: offset)
     }
   }
 
@@ -142,7 +192,20 @@ final class LogSegment: @unchecked Sendable {
       unsafe target.storeBytes(of: UInt64(0), toByteOffset: size &- 8, as: UInt64.self)
     }
     unsafe (target + LogFormat.recordHeaderSize).copyMemory(from: payload.base, byteCount: payload.count)
-    unsafe target.storeBytes(of: UInt32(payload.count).littleEndian, toByteOffset: 4, as: UInt32.self)
+    unsafe encodeHeader(
+      kind, sequence, durableMark, payloadChecksum, payloadSize: payload.count, seed: seed, at: target)
+  }
+
+  /// Writes the header of a record at `target`, its checksum last.
+  ///
+  /// Safety: `target` has room for the header.
+  @inline(__always)
+  @unsafe
+  private static func encodeHeader(
+    _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ durableMark: UInt64, _ payloadChecksum: UInt32,
+    payloadSize: Int, seed: UInt32, at target: UnsafeMutableRawPointer
+  ) {
+    unsafe target.storeBytes(of: UInt32(payloadSize).littleEndian, toByteOffset: 4, as: UInt32.self)
     unsafe target.storeBytes(of: sequence.value.littleEndian, toByteOffset: 8, as: UInt64.self)
     unsafe target.storeBytes(of: durableMark.littleEndian, toByteOffset: 16, as: UInt64.self)
     unsafe target.storeBytes(of: payloadChecksum.littleEndian, toByteOffset: 24, as: UInt32.self)

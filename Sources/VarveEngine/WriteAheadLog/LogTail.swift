@@ -14,7 +14,8 @@ struct LogTail: ~Copyable {
   private var header: LogSegmentHeader?
   /// The offset of the next record.
   private(set) var offset = LogFormat.headerBlockSize
-  private var window = ByteWriter(capacity: 0)
+  private var window = ByteWriter(capacity: 0, mapsLarge: true)
+  private let charge: MemoryCharge
   /// The offset of the window in the segment.
   private var windowStart = 0
   /// The size of the next read: small if records arrive rarely, large if many are waiting.
@@ -22,10 +23,13 @@ struct LogTail: ~Copyable {
 
   private static let smallestRead = 4 << 10
   private static let largestRead = 256 << 10
+  private static let keptCapacity = 4 * largestRead
 
-  init(directory: String, fileSystem: any FileSystem) {
+  /// Creates a reader that is at no segment, and whose memory is charged to `account`.
+  init(directory: String, fileSystem: any FileSystem, account: MemoryAccount? = nil) {
     self.directory = directory
     self.fileSystem = fileSystem
+    charge = MemoryCharge(0, to: account)
   }
 
   deinit { file?.close() }
@@ -137,6 +141,13 @@ struct LogTail: ~Copyable {
     let start = UInt64(offset)
     var failure: EngineError?
     window.removeAll()
+    // One large record must not keep its memory for the rest of the log.
+    if window.capacity > Self.keptCapacity, window.capacity / 2 > size {
+      window = ByteWriter(capacity: 0, mapsLarge: true)
+    }
+    do throws(EngineError) { try window.reserveOrThrow(size) } catch { failure = error }
+    charge.resize(to: window.capacity)
+    if let failure { throw failure }
     windowStart = offset
     unsafe window.appendUninitialized(size) { buffer in
       do throws(EngineError) { return try unsafe file.read(into: buffer, at: start) } catch {

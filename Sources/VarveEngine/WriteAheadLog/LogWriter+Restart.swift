@@ -99,16 +99,20 @@ extension LogWriter {
     _ fill: (inout LogEntriesBuilder) -> Bool
   ) throws(EngineError) {
     var builder = LogEntriesBuilder(capacity: 64 << 10)
+    let charge = MemoryCharge(0, to: account)
     // The new positions may skip some numbers: positions only need to grow.
     var base = current(lead).publishedInLog
     while fill(&builder), let first = builder.first {
       let payload = builder.payload.view
+      charge.resize(to: builder.payload.capacity)
       if written.last.map({ !$0.hasRoom(payloadSize: payload.count) }) ?? true {
         try addSegment(to: &written, after: cut, base: &base, payloadSize: payload.count, lead)
       }
       try written[written.count - 1].append(.entries, sequence: first, payload: payload)
       builder.removeAll()
     }
+    // The charge lives as long as the builder.
+    charge.resize(to: 0)
     if written.isEmpty { try addSegment(to: &written, after: cut, base: &base, payloadSize: 0, lead) }
   }
 

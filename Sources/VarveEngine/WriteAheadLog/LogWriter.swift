@@ -160,6 +160,14 @@ final class LogWriter: @unchecked Sendable {
     }
   }
 
+  /// Appends a batch whose encoding is `head` followed by `body`, which is large and not copied. There must be room.
+  func append(
+    sequence: SequenceNumber, head: ByteView, body: ByteView, _ lead: borrowing CommitLead
+  ) throws(EngineError) -> LogPosition {
+    try currentSegment.append(.batch, sequence: sequence, head: head, body: body)
+    return currentSegment.logBase + currentSegment.tail
+  }
+
   /// Appends an end record if the last sync covered everything and no end record states so yet.
   func appendEnd(nextSequence: SequenceNumber, _ lead: borrowing CommitLead) throws(EngineError) {
     let current = currentSegment
@@ -173,6 +181,9 @@ final class LogWriter: @unchecked Sendable {
   private var endTail = 0
   private var endSegment = FileNumber(0)
   private var lastIsEnd: Bool { endSegment == currentSegment.number && endTail == currentSegment.tail }
+
+  /// The account of the log's memory.
+  var account: MemoryAccount? { state.withLock { $0.pool.account } }
 
   /// The position after the last record.
   var appendedPosition: LogPosition { state.withLock { $0.current }.publishedInLog }
@@ -287,10 +298,12 @@ final class LogWriter: @unchecked Sendable {
     if let ready { discard(ready) }
     let capacity = (capacity + 4095) & ~4095
     while true {
-      let size = state.withLock { max($0.targetCapacity, capacity) }
+      let target = state.withLock { $0.targetCapacity }
+      let size = max(target, capacity)
       let canShrink = economy != .none && size > max(smallestTarget, capacity)
       do throws(EngineError) {
-        return try makeSegment(capacity: size, keepsReserve: economy != .usingReserve || canShrink)
+        return try makeSegment(
+          capacity: size, forRecord: capacity > target, keepsReserve: economy != .usingReserve || canShrink)
       } catch {
         guard economy != .none, error.code == .noSpace else { throw error }
         // The files kept for reuse would have been taken if they fitted.
@@ -300,12 +313,18 @@ final class LogWriter: @unchecked Sendable {
     }
   }
 
-  private func makeSegment(capacity size: Int, keepsReserve: Bool) throws(EngineError) -> PreparedSegment {
+  /// Makes a segment. If it is `forRecord`, one record takes about all of it: it is then not mapped, because the bytes
+  /// are stored once, and the pages of a mapping would take as much memory as the record.
+  private func makeSegment(
+    capacity size: Int, forRecord: Bool, keepsReserve: Bool
+  ) throws(EngineError) -> PreparedSegment {
     let taken = state.withLock { $0.pool.take(capacity: size) }
     let pool = state.withLock { $0.pool }
     do throws(EngineError) {
       if taken == nil, keepsReserve { try checkReserve(capacity: size) }
-      let made = try pool.prepare(allocateNumber(), capacity: size, reusing: taken, populate: false)
+      // A file that was kept may be much larger, and gets small records as well.
+      let maps = !forRecord || taken.map { $0.capacity >= 2 * size } ?? false
+      let made = try pool.prepare(allocateNumber(), capacity: size, reusing: taken, populate: false, maps: maps)
       metrics.events.emit(made.event(isReused: taken != nil))
       return made
     } catch {

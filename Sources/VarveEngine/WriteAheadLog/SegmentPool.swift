@@ -6,6 +6,7 @@ struct PreparedSegment: Sendable {
   let number: FileNumber
   let capacity: Int
   let file: any File
+  /// The mapping, or `nil` if the file system has none that is safe, or if the segment is for one large record.
   let mapping: MappedFile?
   /// The charge for the mapping, whose pages are soon all resident.
   let charge: MemoryCharge?
@@ -79,9 +80,10 @@ struct SegmentPool: Sendable {
   /// Prepares `taken`, or a new file, under `number`.
   ///
   /// If `populate` is true, the pages of the mapping are made present and writable now, so that stores do not fault.
-  /// That dirties them all, so a log that is synced often is faster without.
+  /// That dirties them all, so a log that is synced often is faster without. If `maps` is false, there is no mapping.
   func prepare(
-    _ number: FileNumber, capacity: Int, reusing taken: (number: FileNumber, capacity: Int)?, populate: Bool
+    _ number: FileNumber, capacity: Int, reusing taken: (number: FileNumber, capacity: Int)?, populate: Bool,
+    maps: Bool = true
   ) throws(EngineError) -> PreparedSegment {
     let target = path(.log(number))
     if let taken {
@@ -91,7 +93,7 @@ struct SegmentPool: Sendable {
     }
     do throws(EngineError) {
       return try open(
-        target, number, capacity: taken?.capacity ?? capacity, populate: populate, isReused: taken != nil)
+        target, number, capacity: taken?.capacity ?? capacity, populate: populate, maps: maps, isReused: taken != nil)
     } catch {
       // The file would never be used. If it cannot be removed now, the next open removes it.
       try? fileSystem.remove(target)
@@ -100,12 +102,12 @@ struct SegmentPool: Sendable {
   }
 
   private func open(
-    _ path: String, _ number: FileNumber, capacity: Int, populate: Bool, isReused: Bool
+    _ path: String, _ number: FileNumber, capacity: Int, populate: Bool, maps: Bool, isReused: Bool
   ) throws(EngineError) -> PreparedSegment {
     let file = try fileSystem.openFile(path, writable: true)
     do throws(EngineError) {
       try fileSystem.syncDirectory(directory)
-      let mapping = usesMapping ? try file.map(size: capacity) : nil
+      let mapping = usesMapping && maps ? try file.map(size: capacity) : nil
       // The pages of a used file may have been evicted; they are read here, not in a commit.
       if isReused { try mapping?.load(path: path) }
       if populate { mapping?.populate() }

@@ -78,6 +78,16 @@ enum BatchFormat {
     }
   }
 
+  /// Appends an entry of a kind with a value, up to the value, which is not appended.
+  static func appendHead(
+    _ kind: EntryKind, _ family: FamilyID, _ key: ByteView, valueSize: Int, to writer: inout ByteWriter
+  ) {
+    writer.append(integer: kind.rawValue)
+    writer.append(varint: UInt64(family.value))
+    writer.append(lengthPrefixed: key)
+    writer.append(varint: UInt64(valueSize))
+  }
+
   /// Writes an entry at `target`, which must have room for `entrySize` bytes, and returns its size.
   @inline(__always)
   @unsafe

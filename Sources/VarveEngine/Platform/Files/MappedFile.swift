@@ -60,6 +60,9 @@ public final class MappedFile: @unchecked Sendable {
   @inline(__always)
   var isObserved: Bool { observer != nil }
 
+  /// Whether the mapping shows what `File.write` writes, so that the bytes need not be stored through it.
+  var showsWrites: Bool { isOfFile && !isObserved }
+
   /// Returns the `count` bytes from `offset`.
   @inline(__always)
   func view(_ offset: Int, count: Int) -> ByteView {

@@ -3,6 +3,9 @@
 /// Values are written directly to their position in the content. Keys are kept whole until the block is finished,
 /// because only then is it known what they share. No byte is encoded twice.
 ///
+/// A large value stays where it is: the content of its block, which has no other row, begins with the value, and the
+/// builder makes only the rest.
+///
 /// # Safety
 /// The builder is the only owner of its memory.
 @safe
@@ -24,6 +27,8 @@ struct BlockBuilder: ~Copyable {
   private var valueSizeMinimum = Int.max
   private var valueSizeMaximum = 0
   private var lastKeyStart = 0
+  /// The size of the value that is not in `content`.
+  private var detachedSize = 0
   private(set) var smallestSequence = SequenceNumber.maximum
   private(set) var largestSequence = SequenceNumber.zero
   private var firstKind: UInt8 = 0
@@ -63,18 +68,29 @@ struct BlockBuilder: ~Copyable {
 
   @inline(__always)
   mutating func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) {
+    content.append(value)
+    count(key, trailer, valueSize: value.count, valueEnd: content.count)
+  }
+
+  /// Adds the only row of a block without its value, which precedes what `finish` returns.
+  mutating func addAlone(_ key: ByteView, _ trailer: Trailer, valueSize: Int) {
+    precondition(isEmpty, "a value that is not in the content is alone in its block")
+    detachedSize = valueSize
+    count(key, trailer, valueSize: valueSize, valueEnd: valueSize)
+  }
+
+  @inline(__always)
+  private mutating func count(_ key: ByteView, _ trailer: Trailer, valueSize: Int, valueEnd: Int) {
     lastKeyStart = keys.count
     keys.append(key)
-    content.append(value)
-    let valueEnd = content.count
     records.reserve(BlockBuilder.recordSize)
     records.append(integer: trailer.word)
     records.append(
       integer: UInt64(truncatingIfNeeded: keys.count) | UInt64(truncatingIfNeeded: valueEnd) << 32)
     if key.count < keySizeMinimum { keySizeMinimum = key.count }
     if key.count > keySizeMaximum { keySizeMaximum = key.count }
-    if value.count < valueSizeMinimum { valueSizeMinimum = value.count }
-    if value.count > valueSizeMaximum { valueSizeMaximum = value.count }
+    if valueSize < valueSizeMinimum { valueSizeMinimum = valueSize }
+    if valueSize > valueSizeMaximum { valueSizeMaximum = valueSize }
     let sequence = trailer.sequence
     if sequence < smallestSequence { smallestSequence = sequence }
     if sequence > largestSequence { largestSequence = sequence }
@@ -83,15 +99,15 @@ struct BlockBuilder: ~Copyable {
     rowCount &+= 1
   }
 
-  /// Writes the columns and returns the content, which is valid until `removeAll`.
+  /// Writes the columns and returns the content, after the value of `addAlone`. It is valid until `removeAll`.
   mutating func finish() -> ByteView {
     if rowCount == 0 {
       smallestSequence = .zero
       keySizeMinimum = 0
       valueSizeMinimum = 0
     }
-    precondition(content.count + keys.count + rowCount * 20 < UInt32.max, "a block above 4 GiB: cut it before")
-    let valuesSize = content.count
+    let valuesSize = content.count + detachedSize
+    precondition(valuesSize + keys.count + rowCount * 20 < UInt32.max, "a block above 4 GiB: cut it before")
     let prefixSize = rowCount == 0 ? 0 : firstKey.sharedPrefixCount(lastKey)
     let (keysSize, suffixExcess) = measureBundles(prefixSize)
     let suffixWidth = BlockColumn.width(UInt64(suffixExcess))
@@ -135,6 +151,7 @@ struct BlockBuilder: ~Copyable {
     valueSizeMinimum = Int.max
     valueSizeMaximum = 0
     lastKeyStart = 0
+    detachedSize = 0
     smallestSequence = .maximum
     largestSequence = .zero
     hasOneKind = true

@@ -19,9 +19,15 @@ enum BlockTrailer {
   static func seal(
     _ codec: Compression, content: ByteView, tableID: UInt64, offset: UInt64, to writer: inout ByteWriter
   ) {
-    var checksum = CRC32C.extend(0, content)
+    seal(codec, contentChecksum: CRC32C.extend(0, content), tableID: tableID, offset: offset, to: &writer)
+  }
+
+  /// Appends the trailer of a content whose checksum, which began with 0, is known.
+  static func seal(
+    _ codec: Compression, contentChecksum: UInt32, tableID: UInt64, offset: UInt64, to writer: inout ByteWriter
+  ) {
     writer.append(integer: codec.rawValue)
-    checksum = CRC32C.extend(checksum, writer.view.dropFirst(writer.count - 1))
+    let checksum = CRC32C.extend(contentChecksum, writer.view.dropFirst(writer.count - 1))
     writer.append(integer: checksum ^ CRC32C.seed(tableID, offset))
   }
 

@@ -59,6 +59,24 @@ enum Compression: UInt8, Sendable, CaseIterable {
     return output.count > sizeBefore
   }
 
+  /// Compresses `value` followed by `end`, which is small, and passes the parts of the result to `write` as they come.
+  ///
+  /// The result is one that `compress` could have appended, and less than a megabyte of memory is used for it. Returns
+  /// false if it would save less than an eighth: the parts are then useless.
+  func compress(
+    _ value: ByteView, then end: ByteView, level: Int32 = Compression.zstdLevelDefault,
+    _ write: (ByteView) throws(EngineError) -> Void
+  ) throws(EngineError) -> Bool {
+    let size = value.count + end.count
+    let sizeMaximum = size - (size + 7) / 8
+    guard size <= Int(LZ4_MAX_INPUT_SIZE) else { return false }
+    switch self {
+    case .none: return false
+    case .lz4: return try LZ4Pieces.compress(value, then: end, sizeMaximum: sizeMaximum, write)
+    case .zstd: return try ZstdPieces.compress(value, then: end, sizeMaximum: sizeMaximum, level: level, write)
+    }
+  }
+
   /// Decompresses `input`, whose content must have exactly the size of `output`. Throws `.corruption` without a
   /// position, which the caller knows.
   func decompress(_ input: ByteView, into output: UnsafeMutableRawBufferPointer) throws(EngineError) {
@@ -71,6 +89,15 @@ enum Compression: UInt8, Sendable, CaseIterable {
     case .lz4: try unsafe Compression.unpackLZ4(input, into: output)
     case .zstd: try unsafe ZstdContexts.decompress(input, into: output)
     }
+  }
+
+  /// Returns the number of bytes that the end of a compressed block must lie after the end of its content, so that
+  /// `lz4` can decompress it in the same memory, or nil if the library can't.
+  ///
+  /// What is written never reaches what is still to be read: only a run of literals is shorter decompressed than
+  /// compressed, by a byte in 255.
+  static func marginInPlace(packedSize: Int) -> Int? {
+    LZ4_versionNumber() >= 10_902 ? packedSize / 255 + 64 : nil
   }
 
   /// Compresses by LZ4 and returns the number of bytes written, or 0 if they don't fit.

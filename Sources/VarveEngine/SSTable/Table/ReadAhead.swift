@@ -62,7 +62,7 @@ final class ReadAhead {
       content = stored.slice(0, size)
     } else {
       try reserve(size)
-      unsafe try table.decode(stored, handle, into: UnsafeMutableRawBufferPointer(start: unpacked.base, count: size))
+      unsafe try table.unpack(stored, handle, into: UnsafeMutableRawBufferPointer(start: unpacked.base, count: size))
       content = unsafe ByteView(base: UnsafeRawPointer(unpacked.base), count: size)
     }
     try table.validate(content, handle, .data)
@@ -89,7 +89,8 @@ final class ReadAhead {
 
   private func reserve(_ size: Int) throws(EngineError) {
     if size <= unpacked.capacity, unpacked.capacity <= 2 * max(size, options.size) { return }
-    try unpacked.resize(to: size + size / 4)
+    // The room for the following blocks is not worth the memory of a large one.
+    try unpacked.resize(to: size > Limits.largeSize ? size : size + size / 4)
     charge.resize(to: buffer.capacity + unpacked.capacity)
   }
 

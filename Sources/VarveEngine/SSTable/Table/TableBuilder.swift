@@ -2,6 +2,7 @@
 ///
 /// A data block is closed before the row that would make it larger than `TableOptions.blockSize`, so no row is
 /// encoded twice. Its index entry waits until the key after it is known, because the separator lies between the two.
+/// A large value has a block of its own, which is written from the value at once, without a copy of it.
 ///
 /// # Invariants
 /// 1. Entries are added in order. An entry out of order is a mistake of the caller and stops the process, before it
@@ -114,8 +115,13 @@ final class TableBuilder {
     properties.keysSize &+= UInt64(truncatingIfNeeded: userKey.count)
     properties.valuesSize &+= UInt64(truncatingIfNeeded: value.count)
     lastTrailer = trailer
-    block.add(userKey, trailer, value)
     addedNewKey = isNewKey
+    if value.count > Limits.largeSize {
+      block.addAlone(userKey, trailer, valueSize: value.count)
+      try closeBlock(after: value)
+    } else {
+      block.add(userKey, trailer, value)
+    }
   }
 
   /// Counts the last entry added among the hidden ones, with `size` bytes that are free at `sequence`.
@@ -156,8 +162,10 @@ final class TableBuilder {
 
   /// Prepares for the first row of a block.
   private func begin(_ userKey: ByteView, _ value: ByteView, isNewKey: Bool) throws(EngineError) {
-    // A huge value has a block of its own. The buffers are large enough for values up to this size.
-    if value.count > options.blockSize { try block.reserve(userKey.count, value.count) }
+    // The buffers are large enough for values up to this size.
+    if value.count > options.blockSize, value.count <= Limits.largeSize {
+      try block.reserve(userKey.count, value.count)
+    }
     blockContinues = !isNewKey
     emitPending(before: userKey, isNewKey: isNewKey)
   }
@@ -182,13 +190,19 @@ final class TableBuilder {
     }
   }
 
-  /// Writes the block that is being built, if there is one.
-  func closeBlock() throws(EngineError) {
+  /// Writes the block that is being built, if there is one. `value` is the one that is not in it.
+  func closeBlock(after value: ByteView? = nil) throws(EngineError) {
     guard !block.isEmpty else { return }
     if properties.entryCount == 0 { properties.smallestKey = block.firstKey.bytes }
     let content = block.finish()
-    if properties.entryCount == 0 { properties.smallestTrailer = Block(validated: content).trailer(0) }
-    let handle = try file.append(content: content, options.compression)
+    let handle: BlockHandle
+    if let value {
+      if properties.entryCount == 0 { properties.smallestTrailer = lastTrailer }
+      handle = try file.append(value: value, columns: content, options.compression)
+    } else {
+      if properties.entryCount == 0 { properties.smallestTrailer = Block(validated: content).trailer(0) }
+      handle = try file.append(content: content, options.compression)
+    }
     let flags =
       (blockHasSeveralVersions ? IndexEntry.severalVersions : 0) | (blockContinues ? IndexEntry.continuesBefore : 0)
     closed(

@@ -1,6 +1,7 @@
 /// Writes a table's file sequentially through a buffer of its own.
 ///
-/// Blocks are compressed directly into the buffer, which is written to the file in large pieces.
+/// Blocks are compressed directly into the buffer, which is written to the file in large pieces. A large value is not
+/// copied to the buffer: it is compressed piece by piece from where it is (`LargeBlock`).
 struct TableFileWriter: ~Copyable {
   private let file: any File
   private let tableID: UInt64
@@ -32,6 +33,33 @@ struct TableFileWriter: ~Copyable {
     return try seal(codec, start: start, offset: offset, contentSize: UInt32(content.count))
   }
 
+  /// Compresses a content that consists of a large value and the columns after it, if that is worthwhile, and appends
+  /// it with its trailer.
+  mutating func append(
+    value: ByteView, columns: ByteView, _ compression: Compression
+  ) throws(EngineError) -> BlockHandle {
+    try flush()
+    let offset = flushedSize
+    let contentSize = value.count + columns.count
+    let block = LargeBlock(file, at: offset)
+    var codec = compression
+    let isPacked = try compression.compress(value, then: columns) { (part) throws(EngineError) in
+      try block.append(part)
+    }
+    if !isPacked {
+      // What was written of the compressed content is shorter, and so it is overwritten completely.
+      codec = .none
+      block.restart()
+      try block.append(value)
+      try block.append(columns)
+    }
+    try block.flush()
+    if startsWriteback { file.startWriteback(offset: offset, size: UInt64(block.size)) }
+    flushedSize += UInt64(block.size)
+    BlockTrailer.seal(codec, contentChecksum: block.checksum, tableID: tableID, offset: offset, to: &buffer)
+    return BlockHandle(offset: offset, storedSize: UInt32(block.size), contentSize: UInt32(contentSize))
+  }
+
   /// Appends a content that is already compressed.
   mutating func append(
     packed: ByteView, _ codec: Compression, contentSize: UInt32
@@ -58,10 +86,17 @@ struct TableFileWriter: ~Copyable {
   mutating func append(
     stored block: ByteView, contentSize: UInt32, from source: (tableID: UInt64, offset: UInt64)
   ) throws(EngineError) -> BlockHandle {
-    try makeRoom(block.count)
-    let offset = size
     let covered = block.count - 4
-    buffer.append(block.slice(0, covered))
+    if block.count > Limits.largeSize {
+      try flush()
+      unsafe try file.write(block.slice(0, covered).buffer, at: flushedSize)
+      if startsWriteback { file.startWriteback(offset: flushedSize, size: UInt64(covered)) }
+      flushedSize += UInt64(covered)
+    } else {
+      try makeRoom(block.count)
+      buffer.append(block.slice(0, covered))
+    }
+    let offset = size - UInt64(covered)
     buffer.append(
       integer: BlockTrailer.rebased(block.load(covered, as: UInt32.self), from: source, to: (tableID, offset)))
     try flushIfFull()

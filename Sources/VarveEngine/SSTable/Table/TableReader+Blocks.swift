@@ -66,6 +66,11 @@ extension TableReader {
   func read(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockMemory {
     try FileReadBan.check()
     try check(handle)
+    if Int(handle.contentSize) > Limits.largeSize, handle.storedSize < handle.contentSize, role == .data,
+      let margin = Compression.marginInPlace(packedSize: Int(handle.storedSize))
+    {
+      return try readInPlace(handle, margin: margin)
+    }
     // Uncompressed contents are read directly to their final memory, with their trailer.
     let size = Int(handle.contentSize)
     let memory = try BlockMemory.allocate(size + BlockTrailer.size, alignment: role == .filter ? 64 : 16)
@@ -81,6 +86,27 @@ extension TableReader {
     }
     try validate(memory.view.slice(0, size), handle, role)
     return memory
+  }
+
+  /// Reads a large compressed data block to the end of its own memory, and decompresses it there.
+  private func readInPlace(_ handle: BlockHandle, margin: Int) throws(EngineError) -> BlockMemory {
+    let size = Int(handle.contentSize)
+    let memory = try BlockMemory.allocate(size + margin + BlockTrailer.size)
+    let start = memory.count - handle.fileSize
+    unsafe try readStored(
+      handle, into: UnsafeMutableRawBufferPointer(start: memory.base + start, count: handle.fileSize))
+    let stored = memory.view.dropFirst(start)
+    let content = unsafe UnsafeMutableRawBufferPointer(start: memory.base, count: size)
+    try verify(stored, handle)
+    if try codec(stored, handle) == .lz4 {
+      unsafe try unpack(stored, handle, into: content)
+    } else {
+      let packed = try BlockMemory.allocate(handle.fileSize)
+      unsafe packed.base.copyMemory(from: stored.base, byteCount: stored.count)
+      unsafe try unpack(packed.view, handle, into: content)
+    }
+    try validate(memory.view.slice(0, size), handle, .data)
+    return memory.shortened(to: size + BlockTrailer.size)
   }
 
   /// Throws unless a handle can be one of this table. Memory is allocated according to the handle, but never more
@@ -111,6 +137,13 @@ extension TableReader {
     _ stored: ByteView, _ handle: BlockHandle, into buffer: UnsafeMutableRawBufferPointer
   ) throws(EngineError) {
     try verify(stored, handle)
+    try unsafe unpack(stored, handle, into: buffer)
+  }
+
+  /// Decompresses a verified block. An uncompressed content that is already in `buffer` is not copied.
+  func unpack(
+    _ stored: ByteView, _ handle: BlockHandle, into buffer: UnsafeMutableRawBufferPointer
+  ) throws(EngineError) {
     let payload = stored.slice(0, Int(handle.storedSize))
     let codec = try codec(stored, handle)
     if unsafe UnsafeRawPointer(buffer.baseAddress) == payload.base {
