@@ -42,6 +42,8 @@ final class EngineRun {
         try runEnds(step.workload)
       } else if step.workload == .idlespace {
         try runIdle(step.workload)
+      } else if step.workload == .largepeak {
+        try runLarge(step.workload)
       } else if step.workload.isOfBatches {
         try report(runBatches(step.workload))
       } else if step.workload.follows {

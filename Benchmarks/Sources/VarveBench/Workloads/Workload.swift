@@ -49,6 +49,9 @@ enum Workload: String, CaseIterable, Codable {
   /// The time until the space of `num` deleted rows of 8 KiB is returned without further writes, for Varve only
   /// (`EngineRun+Idle`).
   case idlespace
+  /// The growth of the resident size during a put, a flush and a get of a value of 64 MiB, a batch of as many bytes, and
+  /// the fold of as many bytes of operands, for Varve only (`EngineRun+Large`).
+  case largepeak
   /// One batch of `num` range deletes (400,000) beside a writer of single puts, whose latencies are the row's.
   case rangebatch
   /// Puts into indexed batches before their commits; batches of one put in four families, with their commits; and the
@@ -158,7 +161,7 @@ enum Workload: String, CaseIterable, Codable {
   /// Whether the workload runs in its own directory, which is removed afterwards.
   var isAlone: Bool {
     holdsAllInMemory || self == .queue || self == .memoryunderreaders || isOfTables || self == .rangebatch
-      || self == .endsread || self == .idlespace || isOfBatches || follows
+      || self == .endsread || self == .idlespace || self == .largepeak || isOfBatches || follows
   }
 
   /// Whether the workload is one of batches, for Varve only (`EngineRun+Batches`).
