@@ -153,8 +153,8 @@ final class CommitPipeline: @unchecked Sendable {
     let hasRoom = unsafe family.borrowedActive(lead).withGuaranteed {
       $0.hasRoom(keySize: key.count, valueSize: value.count)
     }
+    let need = MemTableRequirement(byteCount: key.count + value.count)
     if !hasRoom {
-      let need = MemTableRequirement(byteCount: key.count + value.count)
       do throws(EngineError) { try makeRoom(in: family, for: need, lead) } catch {
         guard usesReserve(after: error, frees: kind != .put && kind != .merge) else { throw error }
         try makeRoom(in: family, for: need, lead)
@@ -174,7 +174,6 @@ final class CommitPipeline: @unchecked Sendable {
       }
       let payloadSize = isLarge ? scratch.count + value.count : scratch.count
       if !log.current(lead).hasRoom(payloadSize: payloadSize) {
-        let need = MemTableRequirement(byteCount: key.count + value.count)
         try makeRoomInLog(payloadSize, lead, frees: kind != .put && kind != .merge, alsoIn: family, for: need)
       }
       position =

@@ -159,6 +159,12 @@ final class SnapshotList: Sendable {
     return (state.withLock { $0.readers.summary }, now)
   }
 
+  /// The states that readers see, in ascending order, each with the age of its oldest reader.
+  var ages: [(sequence: SequenceNumber, nanoseconds: UInt64)] {
+    let now = clock.now()
+    return state.withLock { $0.readers.starts }.sorted { $0.key < $1.key }.map { ($0.key, now - min($0.value, now)) }
+  }
+
   /// Returns events for readers that have lived for `bound` or longer, and for twice their age at their last report.
   func takeLongLived(bound: UInt64) -> [EngineEvent] {
     let now = clock.now()
@@ -245,6 +251,19 @@ struct ReaderList: Sendable {
       location = node.next
     }
     return summary
+  }
+
+  /// The states that readers see, each with the start of its oldest reader.
+  fileprivate var starts: [SequenceNumber: UInt64] {
+    var starts: [SequenceNumber: UInt64] = [:]
+    var location = first
+    while location >= 0 {
+      let node = nodes[location]
+      // The list has the order of creation.
+      if starts[node.sequence] == nil { starts[node.sequence] = node.since }
+      location = node.next
+    }
+    return starts
   }
 
   fileprivate mutating func takeLongLived(bound: UInt64, now: UInt64) -> [EngineEvent] {

@@ -10,6 +10,13 @@ public struct EngineSpace: Sendable, Hashable {
   /// Of the other tables, the estimated bytes of deleted entries and of their tombstones: what the tombstones of each
   /// table hid when it was written, for a sample of them.
   public let garbageEstimatedBytes: UInt64
+  /// Of the other tables, the estimated bytes of overwritten and deleted entries that only readers of old states see.
+  ///
+  /// A flush or compaction counts the entries that it keeps for a snapshot. In an engine that only reads, the readers of
+  /// the writing process are not known, so all counted entries are included.
+  public let heldBytes: UInt64
+  /// The readers for which these entries are kept, the oldest state first. Empty in an engine that only reads.
+  public let holders: [Holder]
   /// The bytes of tables that were replaced, and that readers keep: snapshots, cursors and lookups.
   ///
   /// In an engine that only reads, the bytes of all files of tables that don't belong to the state that it shows.
@@ -26,6 +33,17 @@ public struct EngineSpace: Sendable, Hashable {
   /// The bytes that are free on the device, or `nil` if that is not known.
   public let freeBytes: UInt64?
 
-  /// The estimated bytes of tables that are not garbage. Overwritten values count as live until they are merged.
-  public var liveBytes: UInt64 { tableBytes - garbageFoundBytes - garbageEstimatedBytes }
+  /// The estimated bytes of tables that are neither garbage nor held. Overwritten values count as live until they are
+  /// merged.
+  public var liveBytes: UInt64 { tableBytes - garbageFoundBytes - garbageEstimatedBytes - heldBytes }
+
+  /// The readers of one state, and what is kept for them.
+  public struct Holder: Sendable, Hashable {
+    /// The state that they see.
+    public let sequence: SequenceNumber
+    /// The age of the oldest of them.
+    public let ageNanoseconds: UInt64
+    /// The estimated bytes that a compaction can free once these readers and those of older states have ended.
+    public internal(set) var bytes: UInt64
+  }
 }

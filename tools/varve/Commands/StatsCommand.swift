@@ -156,6 +156,7 @@ private struct SpaceRow: Encodable {
   let liveBytes: UInt64
   let garbageFoundBytes: UInt64
   let garbageEstimatedBytes: UInt64
+  let heldBytes: UInt64
   let keptBytes: UInt64
   let sharedBytes: UInt64
   let logBytes: UInt64
@@ -168,6 +169,7 @@ private struct SpaceRow: Encodable {
     liveBytes = space.liveBytes
     garbageFoundBytes = space.garbageFoundBytes
     garbageEstimatedBytes = space.garbageEstimatedBytes
+    heldBytes = space.heldBytes
     keptBytes = space.keptBytes
     sharedBytes = space.sharedBytes
     logBytes = space.logBytes
@@ -183,6 +185,7 @@ private struct SpaceRow: Encodable {
       ["  live", "\(liveBytes)", "estimated"],
       ["  garbage", "\(garbageFoundBytes)", "found: under range deletes"],
       ["  garbage", "\(garbageEstimatedBytes)", "estimated: under deletes"],
+      ["  held", "\(heldBytes)", "estimated: overwritten or deleted, and kept for a snapshot when last compacted"],
       ["  shared", "\(sharedBytes)", "has another name, as in a checkpoint; deletes do not return it"],
       ["replaced tables", "\(keptBytes)", "kept for readers, or not removed yet"],
       ["log", "\(logBytes)", ""],
