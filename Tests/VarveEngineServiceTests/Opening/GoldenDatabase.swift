@@ -31,6 +31,9 @@ struct GoldenDatabase {
     case first = 1
     /// Tables with range tombstones, families with merge operators: single deletes, ranges, operands.
     case second = 2
+    /// Tables that count their hidden entries, that estimate what their tombstones hide, and that have an index of their
+    /// range tombstones.
+    case third = 3
 
     static func < (left: Format, right: Format) -> Bool { left.rawValue < right.rawValue }
     var description: String { "format-\(rawValue)" }
@@ -61,6 +64,8 @@ struct GoldenDatabase {
     fileprivate(set) var model = ModelDatabase()
     fileprivate var random: SeededRandom
     fileprivate var engine: Engine?
+    /// A reader that keeps old versions in the tables until the files are copied.
+    fileprivate var held: EngineSnapshot?
     private let reopen: (() throws -> Engine)?
 
     fileprivate init(seed: UInt64, reopen: (() throws -> Engine)?) throws {
@@ -129,6 +134,7 @@ struct GoldenDatabase {
     if format >= .second { try run.createFamily("words", nil, mergeOperator: "varve.append") }
     try fill(run)
     if format >= .second { try addKinds(run) }
+    if format >= .third { try addHidden(run) }
     try run.engine?.compact()
     try overwrite(run)
     if format >= .second { try addKinds(run) }
@@ -140,6 +146,16 @@ struct GoldenDatabase {
     try run.closeAndReopen()
     try addLogged(run)
     if format >= .second { try addKinds(run) }
+  }
+
+  /// Performs the operations that the third format added: keys that are overwritten below a snapshot, and many range
+  /// deletes.
+  private func addHidden(_ run: Run) throws {
+    run.held = run.engine?.snapshot()
+    for index in stride(from: 0, to: 400, by: 3) { try run.write([.put("default", Self.key(index), run.text(50))]) }
+    for index in 0..<700 {
+      try run.write([.deleteRange("packed", Self.key(5_000 + 3 * index), Self.key(5_001 + 3 * index))])
+    }
   }
 
   /// Performs the operations that the second format added: range deletes over tables and memtables, operands with and

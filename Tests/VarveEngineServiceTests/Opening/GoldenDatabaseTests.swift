@@ -77,6 +77,13 @@ struct GoldenDatabaseTests {
         try engine.core.tree.reader($0).properties().compression
       }
     }
+    if format >= .third {
+      let tables = state.families.values.flatMap { family in
+        (0..<Limits.levelCount).flatMap { family.version.tables(level: $0) }
+      }
+      #expect(tables.contains { !$0.hidden.isEmpty } && tables.contains { ($0.shadowedSize ?? 0) > 0 })
+      #expect(try tables.contains { try engine.core.tree.reader($0).footer.hasTombstoneIndex })
+    }
     #expect(Set(codecs) == [0, 1, 2], "tables of every codec")
     let hasRanges = state.families.values.contains { family in
       (0..<Limits.levelCount).contains { family.version.tables(level: $0).contains { $0.rangeTombstoneCount > 0 } }
