@@ -51,27 +51,33 @@ extension EngineCore {
 
   /// Finds the values of several keys in a view without range tombstones.
   ///
-  /// It searches each key in the memtables, and the rest in the tables, a few at a time, each time in an epoch.
+  /// It searches each key in the memtables, and the rest in the tables, a few at a time, each time in an epoch. After a
+  /// run of keys in one block, the next key is probably in the block after it. That key is found alone, so that its
+  /// block has the keys that follow.
   private func findTogether(
     _ keys: [[UInt8]], _ view: ReadView, _ sequence: SequenceNumber
   ) throws(EngineError) -> [[UInt8]?] {
     var values = [[UInt8]?](repeating: nil, count: keys.count)
     var window = LookupWindow(at: sequence)
+    var isRun = false
+    func receive(_ index: Int, _ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
+      values[index] = try answer(trailer, value, key, view, sequence) { $0?.bytes }
+    }
     for first in stride(from: 0, to: keys.count, by: LookupWindow.keyCountMaximum) {
       let mark = epochs.enter()
       defer { epochs.leave(mark) }
       for index in first..<min(first + LookupWindow.keyCountMaximum, keys.count) {
         try keys[index].withByteView { (key) throws(EngineError) in
           if let hit = view.memTable.get(key, at: sequence) ?? Self.findFrozen(key, view, sequence) {
-            values[index] = try answer(hit.trailer, hit.value, key, view, sequence) { $0?.bytes }
+            try receive(index, key, hit.trailer, hit.value)
           } else if !view.version.isEmpty {
-            try window.add(index, key, view.version, tree)
+            let isFound = try window.add(index, key, view.version, tree, receive)
+            if isRun && !isFound { try window.find(keys, receive) }
+            isRun = isFound
           }
         }
       }
-      try window.find(keys) { (index, key, hit) throws(EngineError) in
-        values[index] = try answer(hit.trailer, hit.value, key, view, sequence) { $0?.bytes }
-      }
+      try window.find(keys, receive)
     }
     return values
   }

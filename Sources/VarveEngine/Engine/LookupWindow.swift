@@ -16,10 +16,16 @@
 ///
 /// On a cache miss the final step reads the block from the file.
 ///
+/// # Neighbors
+/// Keys that are close in order share partitions and blocks (`LastBlock`). A step neither prefetches nor looks up again
+/// what the key before it used. `add` searches the data block that was read last: a key that is between its rows takes
+/// no step at all, and reads neither filter nor index.
+///
 /// # Safety
-/// Used inside one read epoch, which keeps the readers alive.
+/// `add` and the `find` after it are called inside one read epoch, which keeps the readers alive. The last block is kept
+/// by its own pin.
 @safe
-struct LookupWindow {
+struct LookupWindow: ~Copyable {
   /// The minimum number of keys: with fewer, the bookkeeping costs more than it saves.
   static let keyCountMinimum = 4
   /// The maximum number of keys: enough for the misses that a core can have in flight, and few enough that no
@@ -44,10 +50,45 @@ struct LookupWindow {
     var handle = BlockHandle.none
   }
 
+  /// The block that the last lookup of a step read.
+  @safe
+  private struct LastBlock: ~Copyable {
+    private var key: BlockKey?
+    private var pin: BlockPin?
+    private var content = ByteView()
+
+    /// Returns the content of a block, valid until the next call.
+    @inline(__always)
+    mutating func read(
+      _ handle: BlockHandle, _ role: BlockRole, _ reader: TableReader
+    ) throws(EngineError) -> ByteView {
+      let key = BlockKey(tableID: reader.tableID, offset: handle.offset)
+      if self.key == key { return content }
+      self.key = nil
+      let fresh = try reader.block(handle, role)
+      content = fresh.content
+      pin = consume fresh
+      self.key = key
+      return content
+    }
+
+    /// Returns the rows and the first one at or after (key, trailer) if that is the first one of the whole table: the
+    /// block has an entry before it.
+    @inline(__always)
+    func row(atOrAfter key: ByteView, _ trailer: Trailer, inTable tableID: UInt64) -> (Block, Int)? {
+      guard self.key?.tableID == tableID else { return nil }
+      let rows = Block(validated: content)
+      let row = rows.lowerBound(key, trailer)
+      return row > 0 && row < rows.rowCount ? (rows, row) : nil
+    }
+  }
+
   private let sequence: SequenceNumber
   private let target: Trailer
   private var candidates: [Candidate] = []
   private var lookups: [Lookup] = []
+  /// The data block that was read last.
+  private var block = LastBlock()
 
   init(at sequence: SequenceNumber) {
     self.sequence = sequence
@@ -56,32 +97,46 @@ struct LookupWindow {
     lookups.reserveCapacity(Self.keyCountMaximum)
   }
 
-  /// Adds the key with an index. No memtable may contain the key.
+  /// Adds the key with an index, which no memtable may contain.
+  ///
+  /// If the block that was read last has the newest visible entry of the key, `body` is called at once, and the key is
+  /// not added. Returns whether that is so.
   mutating func add(
-    _ index: Int, _ key: ByteView, _ version: Version, _ tree: Tree
-  ) throws(EngineError) {
+    _ index: Int, _ key: ByteView, _ version: Version, _ tree: Tree,
+    _ body: (Int, ByteView, Trailer, _ value: ByteView) throws(EngineError) -> Void
+  ) throws(EngineError) -> Bool {
     let hash = KeyHash.hash(key)
     let first = candidates.count
+    var isFound = false
     try version.forEachTable(thatMayHold: key, at: sequence) { (table) throws(EngineError) in
+      if candidates.count == first, let (rows, row) = block.row(atOrAfter: key, target, inTable: table.tableID) {
+        guard rows.hasKey(row, key) else { return true }
+        isFound = true
+        try body(index, key, rows.trailer(row), rows.value(row))
+        return false
+      }
       let reader = unsafe try tree.borrowReader(table)
       unsafe reader._withUnsafeGuaranteedRef { $0.prefetchFilterLookup(hash) }
       unsafe candidates.append(Candidate(reader: reader, hash: hash))
       return true
     }
-    guard first < candidates.count else { return }
-    lookups.append(Lookup(index: index, candidates: first..<candidates.count, chosen: candidates.count))
+    if first < candidates.count {
+      lookups.append(Lookup(index: index, candidates: first..<candidates.count, chosen: candidates.count))
+    }
+    return isFound
   }
 
   /// Finds the newest visible entry of each added key that has one, and removes all keys from the window.
   mutating func find(
-    _ keys: [[UInt8]], _ body: (Int, ByteView, borrowing TableHit) throws(EngineError) -> Void
+    _ keys: [[UInt8]], _ body: (Int, ByteView, Trailer, _ value: ByteView) throws(EngineError) -> Void
   ) throws(EngineError) {
     for candidate in candidates {
       unsafe candidate.reader._withUnsafeGuaranteedRef { $0.prefetchFilterLine(candidate.hash) }
     }
     for location in lookups.indices { try choose(location, keys) }
     for location in lookups.indices { prefetchPartition(location) }
-    for location in lookups.indices { try searchPartition(location, keys) }
+    var partition = LastBlock()
+    for location in lookups.indices { try searchPartition(location, keys, &partition) }
     for location in lookups.indices { prefetchBlock(location) }
     for lookup in lookups {
       try keys[lookup.index].withByteView { (key) throws(EngineError) in try finish(lookup, key, body) }
@@ -98,13 +153,12 @@ struct LookupWindow {
         let candidate = candidates[number]
         let handle = try unsafe candidate.reader.withGuaranteed { (reader) throws(EngineError) -> BlockHandle? in
           guard try reader.mayContain(candidate.hash) else { return nil }
-          guard let handle = try reader.rootHandle(key, target) else { return nil }
-          reader.prefetchLookup(handle)
-          return handle
+          return try reader.rootHandle(key, target)
         }
         guard let handle else { continue }
         lookups[location].chosen = number
         lookups[location].handle = handle
+        prefetchLookup(location)
         return
       }
     }
@@ -114,52 +168,66 @@ struct LookupWindow {
     lookup.chosen < lookup.candidates.upperBound ? unsafe candidates[lookup.chosen].reader : nil
   }
 
+  /// Returns the reader of a lookup whose next block is not that of the lookup before it, or `nil` if there is nothing
+  /// to prefetch.
+  private func readerOfFreshBlock(_ location: Int) -> Unmanaged<TableReader>? {
+    let lookup = lookups[location]
+    guard lookup.handle != BlockHandle.none, let reader = unsafe reader(lookup) else { return nil }
+    guard location > 0, lookups[location - 1].handle == lookup.handle else { return unsafe reader }
+    return unsafe self.reader(lookups[location - 1])?.toOpaque() == reader.toOpaque() ? nil : reader
+  }
+
+  private func prefetchLookup(_ location: Int) {
+    let handle = lookups[location].handle
+    unsafe readerOfFreshBlock(location)?._withUnsafeGuaranteedRef { $0.prefetchLookup(handle) }
+  }
+
   private func prefetchPartition(_ location: Int) {
-    guard let reader = unsafe reader(lookups[location]) else { return }
-    unsafe reader._withUnsafeGuaranteedRef { reader in
-      if reader.hasPartitions { reader.prefetchBlock(lookups[location].handle) }
+    let handle = lookups[location].handle
+    unsafe readerOfFreshBlock(location)?._withUnsafeGuaranteedRef { reader in
+      if reader.hasPartitions { reader.prefetchBlock(handle) }
     }
   }
 
-  private mutating func searchPartition(_ location: Int, _ keys: [[UInt8]]) throws(EngineError) {
+  private mutating func searchPartition(
+    _ location: Int, _ keys: [[UInt8]], _ last: inout LastBlock
+  ) throws(EngineError) {
     let lookup = lookups[location]
     guard let reader = unsafe reader(lookup) else { return }
     let handle = try unsafe reader.withGuaranteed { (reader) throws(EngineError) -> BlockHandle? in
       guard reader.hasPartitions else { return lookup.handle }
-      let handle = try keys[lookup.index].withByteView { (key) throws(EngineError) in
-        try reader.partitionHandle(key, target, lookup.handle)
-      }
-      if let handle { reader.prefetchLookup(handle) }
-      return handle
+      let partition = IndexBlock(validated: try last.read(lookup.handle, .index, reader))
+      return keys[lookup.index].withByteView { partition.handle($0, target) }
     }
     // A `nil` handle means that the key is after all keys of the partition: it is not in this table, and `finish`
     // continues with the next one.
     lookups[location].handle = handle ?? BlockHandle.none
+    prefetchLookup(location)
   }
 
   private func prefetchBlock(_ location: Int) {
-    let lookup = lookups[location]
-    guard let reader = unsafe reader(lookup), lookup.handle != BlockHandle.none else { return }
-    unsafe reader._withUnsafeGuaranteedRef { $0.prefetchBlock(lookup.handle) }
+    let handle = lookups[location].handle
+    unsafe readerOfFreshBlock(location)?._withUnsafeGuaranteedRef { $0.prefetchBlock(handle) }
   }
 
-  private func finish(
-    _ lookup: Lookup, _ key: ByteView, _ body: (Int, ByteView, borrowing TableHit) throws(EngineError) -> Void
+  private mutating func finish(
+    _ lookup: Lookup, _ key: ByteView, _ body: (Int, ByteView, Trailer, _ value: ByteView) throws(EngineError) -> Void
   ) throws(EngineError) {
     guard let chosen = unsafe reader(lookup) else { return }
     if lookup.handle != BlockHandle.none {
-      let isFound = try unsafe chosen.withGuaranteed { (reader) throws(EngineError) in
-        guard let hit = try reader.get(key, target, lookup.handle) else { return false }
-        try body(lookup.index, key, hit)
-        return true
+      let rows = Block(
+        validated: try unsafe chosen.withGuaranteed { (reader) throws(EngineError) in
+          try block.read(lookup.handle, .data, reader)
+        })
+      if let row = rows.row(of: key, target) {
+        return try body(lookup.index, key, rows.trailer(row), rows.value(row))
       }
-      if isFound { return }
     }
     for number in (lookup.chosen + 1)..<max(lookup.chosen + 1, lookup.candidates.upperBound) {
       let candidate = candidates[number]
       let isFound = try unsafe candidate.reader.withGuaranteed { (reader) throws(EngineError) in
         guard let hit = try reader.get(key, hash: candidate.hash, at: sequence) else { return false }
-        try body(lookup.index, key, hit)
+        try body(lookup.index, key, hit.trailer, hit.value)
         return true
       }
       if isFound { return }

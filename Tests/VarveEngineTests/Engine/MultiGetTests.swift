@@ -66,9 +66,10 @@ struct MultiGetTests {
     var random = SeededRandom(seed: 10)
     var foundCount = 0
     var missingCount = 0
-    for _ in 0..<300 {
-      // Some of the keys are in no table, and some occur twice.
-      let keys = (0..<random.below(90)).map { _ in Self.key(random.below(7_000)) }
+    for round in 0..<300 {
+      // Some of the keys are in no table, and some occur twice. In every third round they are neighbors.
+      let first = random.below(7_000)
+      let keys = (0..<random.below(90)).map { Self.key(round % 3 == 0 ? first + 7 * $0 : random.below(7_000)) }
       for family in [nil, counters] {
         for snapshot in [nil, snapshot] {
           let expected = try keys.map { try engine.get($0, in: family, snapshot: snapshot) }
@@ -79,6 +80,74 @@ struct MultiGetTests {
       }
     }
     #expect(foundCount > 10_000 && missingCount > 5_000, "\(foundCount) found, \(missingCount) not")
+    try engine.close()
+  }
+
+  @Test func `neighbors are found together with few lookups of blocks, and random keys with two a step`() throws {
+    var options = EngineOptions()
+    options.memoryBudget = 32 << 20
+    options.blockSize = 1 << 10
+    options.compactsInBackground = false
+    let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())
+    let count = 20_000
+    func key(_ number: Int) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) } }
+    for number in 0..<count { try engine.put(key(number), Array("value \(number)".utf8)) }
+    try engine.compact()
+    let version = engine.core.state(of: nil).version
+    let tables = (0..<Limits.levelCount).flatMap { version.tables(level: $0) }
+    #expect(try tables.contains { try engine.core.tree.reader($0).hasPartitions })
+    func lookups<R>(_ body: () throws -> R) rethrows -> (UInt64, R) {
+      let before = engine.statistics.cache
+      let result = try body()
+      let after = engine.statistics.cache
+      return (after.hitCount + after.missCount - before.hitCount - before.missCount, result)
+    }
+    var random = SeededRandom(seed: 11)
+    for number in 0..<count { _ = try engine.get(key(number)) }  // The filters are pinned from here on.
+    for _ in 0..<20 {
+      let first = random.below(count - 100)
+      let neighbors = (first..<first + 100).map(key)
+      let (apart, expected) = try lookups { try neighbors.map { try engine.get($0) } }
+      let (together, values) = try lookups { try engine.multiGet(neighbors) }
+      #expect(values == expected && !values.contains(nil))
+      #expect(apart >= 200, "a partition and a block for each key")
+      #expect(together <= 48, "\(together) lookups of blocks for 100 neighbors, \(apart) by gets")
+      let others = (0..<100).map { _ in key(random.below(count)) }
+      let (scattered, _) = try lookups { try engine.multiGet(others) }
+      #expect(scattered <= 400, "\(scattered) lookups of blocks for 100 random keys")
+    }
+    try engine.close()
+  }
+
+  @Test func `the versions of one key in several blocks are found beside its neighbors`() throws {
+    var options = EngineOptions()
+    options.memoryBudget = 32 << 20
+    options.blockSize = 1 << 10
+    options.compactsInBackground = false
+    let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())
+    let keys = (0..<40).map { [UInt8(0), UInt8($0)] }
+    for key in keys { try engine.put(key, [1]) }
+    var random = SeededRandom(seed: 12)
+    var snapshots: [EngineSnapshot] = []
+    for round in 0..<300 {
+      try engine.put(keys[20], (0..<24).map { _ in UInt8(random.below(256)) })
+      if round % 3 == 0 { try engine.delete(keys[21]) } else { try engine.put(keys[21], [UInt8(round % 251)]) }
+      snapshots.append(engine.snapshot())
+    }
+    try engine.compact()
+    let version = engine.core.state(of: nil).version
+    let tables = (0..<Limits.levelCount).flatMap { version.tables(level: $0) }
+    let blocks = try tables.map { try engine.core.tree.reader($0).footer.dataSize }.reduce(0, +) / 1_100
+    #expect(blocks >= 4, "about \(blocks) blocks")
+    for snapshot in snapshots.enumerated().filter({ $0.offset % 12 == 0 }).map(\.element) {
+      let expected = try keys.map { try engine.get($0, snapshot: snapshot) }
+      #expect(try engine.multiGet(keys, snapshot: snapshot) == expected)
+      #expect(try engine.multiGet(keys.reversed(), snapshot: snapshot) == expected.reversed())
+      // The keys that have versions in several blocks alternate, after a window that has read their blocks.
+      let turns = (0..<40).map { 19 + $0 % 4 }
+      #expect(try engine.multiGet(turns.map { keys[$0] }, snapshot: snapshot) == turns.map { expected[$0] })
+    }
+    snapshots = []
     try engine.close()
   }
 

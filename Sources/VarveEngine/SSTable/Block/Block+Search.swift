@@ -18,6 +18,13 @@ extension Block {
     return lowerBound(rest, trailer, in: bundleIndex)
   }
 
+  /// Returns the first row at or after (key, trailer) if it has this key, or nil.
+  @inline(__always)
+  func row(of key: ByteView, _ trailer: Trailer) -> Int? {
+    let row = lowerBound(key, trailer)
+    return row == rowCount || !hasKey(row, key) ? nil : row
+  }
+
   /// Returns the last bundle whose first row is before (block prefix + rest, trailer), or -1 if there is none.
   @inline(__always)
   private func lastBundleBefore(_ rest: ByteView, _ trailer: Trailer) -> Int {

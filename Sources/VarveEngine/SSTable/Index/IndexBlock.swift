@@ -40,6 +40,13 @@ struct IndexBlock {
   @inline(__always)
   func lowerBound(_ key: ByteView, _ trailer: Trailer) -> Int { separators.lowerBound(key, trailer) }
 
+  /// Returns the block to which the first row at or after (key, trailer) points, or nil if all rows are before it.
+  @inline(__always)
+  func handle(_ key: ByteView, _ trailer: Trailer) -> BlockHandle? {
+    let row = lowerBound(key, trailer)
+    return row == rowCount ? nil : entries.handle(row)
+  }
+
   /// Throws `.corruption` without a position unless every access to rows and entries is inside the content.
   static func validate(_ content: ByteView) throws(EngineError) {
     guard content.count >= IndexColumns.headerSize + Block.headerSize else {

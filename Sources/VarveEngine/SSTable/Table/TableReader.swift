@@ -105,9 +105,7 @@ final class TableReader: Sendable {
   /// table.
   @inline(__always)
   func rootHandle(_ userKey: ByteView, _ target: Trailer) throws(EngineError) -> BlockHandle? {
-    let root = try root()
-    let row = root.lowerBound(userKey, target)
-    return row == root.rowCount ? nil : root.entries.handle(row)
+    try root().handle(userKey, target)
   }
 
   /// Returns the data block that a partition names for a key, or nil if the key is after the partition.
@@ -116,9 +114,7 @@ final class TableReader: Sendable {
     _ userKey: ByteView, _ target: Trailer, _ handle: BlockHandle
   ) throws(EngineError) -> BlockHandle? {
     let pin = try block(handle, .index)
-    let partition = IndexBlock(validated: pin.content)
-    let row = partition.lowerBound(userKey, target)
-    return row == partition.rowCount ? nil : partition.entries.handle(row)
+    return IndexBlock(validated: pin.content).handle(userKey, target)
   }
 
   /// Returns the newest visible entry of a key from a data block. If the key is in the table, its first visible entry
@@ -129,8 +125,7 @@ final class TableReader: Sendable {
   ) throws(EngineError) -> TableHit? {
     let pin = try block(handle, .data)
     let rows = Block(validated: pin.content)
-    let row = rows.lowerBound(userKey, target)
-    if row == rows.rowCount || !rows.hasKey(row, userKey) { return nil }
+    guard let row = rows.row(of: userKey, target) else { return nil }
     return TableHit(trailer: rows.trailer(row), value: rows.value(row), pin: pin)
   }
 
