@@ -16,7 +16,9 @@ extension BackgroundWork {
     let free = error.code == .noSpace ? reserve.freeSpace : nil
     let (pause, number, isClosing) = state.withLock { state in
       state.failedAt = now
-      state.freeAtFailure = free
+      // Fewer memtables may fit where all of a family did not.
+      state.freeAtFailure = state.flushesDeletes ? nil : free
+      state.flushesDeletes = false
       let pause = continues ? CommitPipeline.restartRetryNanoseconds : state.retryNanoseconds
       if !continues {
         state.flushError = error

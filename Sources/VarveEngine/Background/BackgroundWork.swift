@@ -77,6 +77,8 @@ final class BackgroundWork: TableMaker {
     /// The time of the last delete on a full disk, and whether a timer flushes after it.
     var lastDelete: UInt64 = 0
     var isDeleteFlushSet = false
+    /// Whether memtables are flushed together with those that have the deletes over them, since a delete on a full disk.
+    var flushesDeletes = false
     /// A Boolean value that indicates whether a timer looks at memtables with deletes, and the newest sequence of each
     /// of these at the last look.
     var isDeleteLookSet = false
@@ -151,11 +153,12 @@ final class BackgroundWork: TableMaker {
     pipeline.betweenCommits { [weak self] in self?.deadRuns?.commitPending($0) }
     pipeline.memory.onGrowth { [weak self] in self?.scheduleTrim() }
     tree.budget.onRoom { [weak self] in self?.growCacheLater() }
-    startReserve()
+    connectReserve()
     startLookingAtDeletes()
     pipeline.log.prepareNext()
     scheduleFlush()
     compactions.didOpen()
+    startReserve()
   }
 
   /// The current division of the memory budget.
@@ -285,9 +288,10 @@ final class BackgroundWork: TableMaker {
   }
 
   private func nextFlush() -> [FlushJob.Input] {
+    let (hasFailed, hasDeleted) = state.withLock { ($0.hasFlushFailed, $0.flushesDeletes) }
     let limits =
-      !state.withLock { $0.hasFlushFailed }
-      ? FlushJob.Limits(bytes: plan.memtableSize / 4, families: Self.flushedFamiliesMaximum) : .one
+      hasDeleted && reserve.isExhausted
+      ? .deletes : hasFailed ? .one : FlushJob.Limits(bytes: plan.memtableSize / 4, families: Self.flushedFamiliesMaximum)
     return pipeline.memory.betweenFreezes { FlushJob.nextInputs(registry, limits) }
   }
 
@@ -346,7 +350,7 @@ final class BackgroundWork: TableMaker {
         now: tree.environment.clock.now(), acceptedBytes: pipeline.acceptedBytes, debtBytes: debt.debtBytes,
         levelZeroDepth: Double(debt.depth), unflushedBytes: UInt64(pipeline.memory.frozenSize)))
     reportPacing()
-    growReserve(debt.tableBytes)
+    growReserve()
     guard !controller.isFree, !isClosing else { return }
     let isFirst = state.withLock { state in
       defer { state.isTickScheduled = true }

@@ -44,9 +44,14 @@ struct FlushJob {
     var families: Int
     /// The number of memtables of a family, unless they have unlogged batches.
     var memTables = Int.max
+    /// Whether families with deletes come first, whatever the age of their memtables.
+    var prefersDeletes = false
 
     /// The limits after a failure: the remaining space should be used for at least one memtable.
     static let one = Limits(bytes: 0, families: 1, memTables: 1)
+    /// The limits after deletes on a full disk: all memtables of a family with deletes, because what these cover is not
+    /// written.
+    static let deletes = Limits(bytes: 0, families: 1, prefersDeletes: true)
   }
 
   /// Returns the family with the oldest frozen memtable, and the following ones within the limits.
@@ -55,6 +60,8 @@ struct FlushJob {
   /// families and must be flushed as a whole.
   static func nextInputs(_ registry: FamilyRegistry, _ limits: Limits) -> [Input] {
     var waiting: [Input] = []
+    let isOver = limits.prefersDeletes && !registry.all.contains { $0.state.frozen.contains { $0.table.hasDeletes } }
+    let limits = isOver ? .one : limits
     for family in registry.all {
       let frozen = family.state.frozen
       if frozen.isEmpty { continue }
@@ -63,7 +70,10 @@ struct FlushJob {
         Input(family: family, frozen: hasUnlogged ? frozen : Array(frozen.prefix(limits.memTables))))
     }
     guard waiting.count > 1 else { return waiting }
-    waiting.sort { $0.oldestSequence < $1.oldestSequence }
+    waiting.sort { left, right in
+      if limits.prefersDeletes, left.hasDeletes != right.hasDeletes { return left.hasDeletes }
+      return left.oldestSequence < right.oldestSequence
+    }
     var bytes = 0
     let count =
       waiting.firstIndex { input in
@@ -208,6 +218,7 @@ struct FlushJob {
 
 extension FlushJob.Input {
   var hasUnlogged: Bool { frozen.contains(where: \.hasUnlogged) }
+  var hasDeletes: Bool { frozen.contains { $0.table.hasDeletes } }
   var oldestSequence: SequenceNumber { frozen.first?.table.smallestSequence ?? .maximum }
   var newestSequence: SequenceNumber { frozen.last?.table.largestSequence ?? .zero }
 }

@@ -72,7 +72,9 @@ extension Engine {
     changed.memoryBudget = bytes
     changed.logSegmentSize = core.background.plan.logSegmentSize
     try changed.validate()
-    core.background.setPlan(try changed.memoryPlan())
+    var plan = try changed.memoryPlan()
+    plan.fit(changed, diskSize: core.tree.diskSize)
+    core.background.setPlan(plan)
   }
 }
 

@@ -32,6 +32,8 @@ struct MemoryPlan: Sendable, Equatable {
   static let limitMinimum = 1 << 20
   private static let memtableSizeMaximum = 64 << 20
   private static let memtableSizeMinimum = 64 << 10
+  /// The smallest memtable that a small device leads to.
+  private static let memtableOnDiskMinimum = 1 << 20
   private static let compactionMaximum = 64 << 20
   /// The cache size if the options set the memtable size but no cache size.
   private static let cacheSizeDefault = 128 << 20
@@ -113,6 +115,18 @@ struct MemoryPlan: Sendable, Equatable {
     cacheMaximum = options.cacheSize ?? .max
     openTableBytes = max(self.limit / 8, 256 << 10)
     openTableCount = options.openTableCount ?? max(DescriptorLimit.forTables, OpenTables.countMinimum)
+  }
+
+  /// Cuts what the options do not set for a small device, of `diskSize` bytes: a memtable is at most a 64th of it,
+  /// because a flush needs space for its tables beside the log, also from the reserve of a full disk.
+  mutating func fit(_ options: EngineOptions, diskSize: UInt64?) {
+    guard let diskSize, options.memtableSize == nil else { return }
+    let share = Int(clamping: diskSize / 64) / Self.page * Self.page
+    guard share < memtableSize else { return }
+    memtableSize = max(share, min(memtableSize, Self.memtableOnDiskMinimum))
+    if options.logSegmentSize == nil {
+      logSegmentSize = min(logSegmentSize, max(memtableSize / 2 / Self.page * Self.page, Limits.logSegmentSizeMinimum))
+    }
   }
 
   private struct Parts {

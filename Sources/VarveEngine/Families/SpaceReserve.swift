@@ -90,6 +90,21 @@ final class SpaceReserve: Sendable {
     }
   }
 
+  /// Removes the file of a database that has become too small for a reserve. Returns false if that is not possible.
+  func remove() -> Bool {
+    state.withLock { state in
+      guard state.size != nil else { return true }
+      do throws(EngineError) {
+        try fileSystem.remove(path)
+        try fileSystem.syncDirectory(directory)
+      } catch {
+        return false
+      }
+      state.size = nil
+      return true
+    }
+  }
+
   /// Writes the file until it has `wanted` bytes. If there is no space for all of it, the result depends on
   /// `keepsPart`: what fits is kept, or the file stays as it was.
   @discardableResult

@@ -25,7 +25,8 @@ extension Opening {
   ) throws(EngineError) -> EngineCore {
     let registry = FamilyRegistry()
     let epochs = ReadEpochs(clock: environment.clock)
-    let plan = try options.memoryPlan()
+    var plan = try options.memoryPlan()
+    plan.fit(options, diskSize: environment.fileSystem.totalSpace(path))
     let budget = MemoryBudget(
       limit: plan.limit, cacheFloor: plan.cacheFloor, cacheMaximum: plan.cacheMaximum, cache: BlockCache(capacity: 0))
     metrics.charge(to: budget.account(.other))

@@ -9,20 +9,26 @@ extension BackgroundWork {
 
   // MARK: - Size
 
+  /// The bytes of the database: what its disk may hold in the log alone is to be deleted as well.
+  private var databaseSize: UInt64 { compactions.measureDebt().tableBytes + UInt64(pipeline.log.extent.bytes) }
+
   /// The bytes that the reserve should have: as many as an open needs (a snapshot of the MANIFEST, the smallest
   /// segment, the tables of a replayed memtable), and the rewrite of one table.
   ///
   /// Zero for a small database.
   private var wantedReserve: UInt64 {
-    let databaseSize = compactions.measureDebt().tableBytes
+    let databaseSize = databaseSize
     guard databaseSize >= options.reserveDatabaseMinimum else { return 0 }
-    let table = max(picker.options.targetFileSizeMaximum, UInt64(plan.memtableSize))
+    // The tables of a memtable have keys, filters and indexes that it has not.
+    let memtable = UInt64(plan.memtableSize)
+    let table = max(picker.options.targetFileSizeMaximum, memtable + memtable / 8)
     let need = 2 * tree.manifestSize + UInt64(pipeline.log.smallestTarget) + table
     return min(need, databaseSize / SpaceReserve.databaseShare, SpaceReserve.sizeMaximum)
   }
 
   /// Makes the reserve of a database that has become large enough for one, or for a larger one.
-  func growReserve(_ databaseSize: UInt64) {
+  func growReserve() {
+    let databaseSize = databaseSize
     let isDue = state.withLock { state in
       guard databaseSize >= max(options.reserveDatabaseMinimum, state.reservedFor + state.reservedFor / 4),
         !state.isReserveDue,
@@ -32,7 +38,8 @@ extension BackgroundWork {
       return true
     }
     guard isDue else { return }
-    executor.submit("reserve.make", priority: .low) { [self] in
+    // Before compactions, which may run until the disk is full.
+    executor.submit("reserve.make", priority: .normal) { [self] in
       let isMade = !isClosing && makeReserve()
       state.withLock { state in
         state.isReserveDue = false
@@ -52,26 +59,39 @@ extension BackgroundWork {
 
   // MARK: - Use
 
-  /// Connects the reserve with the parts that use it. If it was given up before, only writes that free space are
-  /// accepted from the start.
-  func startReserve() {
+  /// Connects the reserve with the parts that use it.
+  func connectReserve() {
     pipeline.onReserve(
       .init(
-        exhaust: { [weak self] in self?.exhaustReserve() },
+        exhaust: { [weak self] in self?.noteLackOfSpace() },
         isExhausted: { [reserve] in reserve.isExhausted },
         giveUp: { [weak self] in self?.useReserve() ?? false }))
     tree.onNoSpace { [weak self] in
       self?.exhaustReserve()
       return self?.useReserve() ?? false
     }
-    guard reserve.isExhausted else { return }
+  }
+
+  /// Makes a reserve again that was given up before, or accepts only writes that free space from the start. Called when
+  /// the sizes of the families are known.
+  func startReserve() {
+    guard reserve.isExhausted, !regainsReserve() else { return }
     beginDeletesOnly()
     // What was replayed takes more space in the log than in tables.
     flushDeletesLater()
   }
 
-  /// Notes that writes found no space. If there is a reserve, only writes that free space are accepted from now on.
+  /// Notes that there is no space. If there is a reserve, only writes that free space are accepted from now on.
   private func exhaustReserve() { if reserve.noteExhausted() { beginDeletesOnly() } }
+
+  /// Notes that a commit found no space. If twice the reserve is free, the commit is too large, and others fit.
+  private func noteLackOfSpace() { if !isSpaceFree(wantedReserve) { exhaustReserve() } }
+
+  /// Returns whether twice the reserve is free, and it is known how much is free.
+  private func isSpaceFree(_ wanted: UInt64) -> Bool {
+    let free = reserve.freeSpace
+    return free != .max && free / 2 >= max(wanted, reserve.size)
+  }
 
   private func beginDeletesOnly() {
     pipeline.noteBroken()
@@ -112,6 +132,9 @@ extension BackgroundWork {
       guard let isQuiet else { return }
       guard isQuiet else { return submitDeleteFlush() }
       pipeline.leadIfFree { pipeline.memory.freezeAll(registry, includingVolatile: false, $0) }
+      // A flush that failed before the deletes may find space with them: what they cover is not written.
+      state.withLock { $0.flushesDeletes = true }
+      retryFlushNow()
     }
   }
 
@@ -133,12 +156,22 @@ extension BackgroundWork {
 
   /// Accepts all writes again if twice the reserve is free, after it was made again.
   func lookAtReserve() {
-    guard reserve.isExhausted, !isClosing else { return }
-    let (wanted, free) = (wantedReserve, reserve.freeSpace)
-    guard free == .max || (free + reserve.size) / 2 >= wanted, reserve.write(wanted, keepsPart: false) else { return }
-    reserve.noteRegained()
+    guard reserve.isExhausted, !isClosing, regainsReserve() else { return }
     metrics.events.emit(.writesChanged(.all))
     compactions.lookForSpace()
+  }
+
+  /// Makes the reserve again if twice as much is free. Returns whether all writes are accepted.
+  ///
+  /// A database that has become too small for a reserve has none from then on.
+  private func regainsReserve() -> Bool {
+    let (wanted, free) = (wantedReserve, reserve.freeSpace)
+    guard free == .max || (free + reserve.size) / 2 >= wanted else { return false }
+    guard wanted == 0 ? reserve.remove() : reserve.write(wanted, keepsPart: false) else { return false }
+    let size = wanted == 0 ? 0 : databaseSize
+    state.withLock { $0.reservedFor = size }
+    reserve.noteRegained()
+    return true
   }
 
   /// Keeps as much of the reserve as there is space for, for the next open of a database that was closed on a full
