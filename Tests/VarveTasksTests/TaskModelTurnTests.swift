@@ -306,8 +306,10 @@ final class TaskModelTurnRun {
     begunCount += 1
     trace.append("  \(line) begins \(task.number)")
     try require(!paused.contains(Self.queue(line)), "task \(task.number) has begun, whose queue is paused")
+    // Others may overtake a task that has to begin alone, except in a serial queue.
+    let isSerial = rules[.named(QueueName(Self.queue(line)))]?.isSerial ?? false
     let better = others.values.first {
-      $0.line == line && ($0.priority, $0.number) < (task.priority, task.number)
+      $0.line == line && ($0.priority, $0.number) < (task.priority, task.number) && (isSerial || !$0.isSuspect)
     }
     // A task that was at the head of a serial queue when a process died is still there.
     try require(
@@ -357,7 +359,7 @@ final class TaskModelTurnRun {
   private func whatIsLeft() -> String {
     fixture.scheduler.dispatcher.state.withLock { state in
       "busy \(state.busyCount), ring \(state.ring), ahead \(state.ahead.count), "
-        + "suspect \(String(describing: state.suspect)), postponed \(state.postponed), "
+        + "suspect \(String(describing: state.suspect)), postponed \(state.postponed) and \(state.postponedTasks), "
         + "lines "
         + state.lines.values.map { line in
           "\(line.name)#\(line.id.lane) \(line.runningCount) \(line.isQueued) \(line.waitsForFamily) \(line.isCalled)"

@@ -299,12 +299,7 @@ extension TaskDispatcher.State {
         work.loads.append((line.id, entry.key))
         return .reading
       }
-      let stored: TaskRecord
-      do { stored = try TaskRecord(value, stamp: entry.stamp) } catch {
-        work.damaged.append(error)
-        _ = line.popFirst()
-        continue
-      }
+      guard let stored = record(value, of: entry, line, &work) else { continue }
       guard let handler = handlers.find(stored.kind, line.name) else {
         if unhandled.insert(stored.kind).inserted { work.unhandled.append((stored, line.name)) }
         if rules.isSerial { return .idle }
@@ -312,7 +307,10 @@ extension TaskDispatcher.State {
         continue
       }
       if family.hasRate, mustWait(line, host) { return .idle }
-      if entry.isSuspect, let end = waitAlone(entry.id, host) { return end }
+      if entry.isSuspect, let end = waitAlone(entry.id, host) {
+        guard end == .postponed, setAside(entry, of: line) else { return end }
+        continue
+      }
       _ = line.popFirst()
       guard let run = Self.run(stored, line, handler, host) else { continue }
       start(run, line, host)
@@ -322,6 +320,17 @@ extension TaskDispatcher.State {
       if suspect?.hasBegun == true { return .over }
     }
     return .idle
+  }
+
+  /// Returns the record of the first task of a line, or `nil` if it is damaged. Then the task leaves the line.
+  private func record(
+    _ value: [UInt8], of entry: LineEntry, _ line: TaskLine, _ work: inout TaskWork
+  ) -> TaskRecord? {
+    do { return try TaskRecord(value, stamp: entry.stamp) } catch {
+      work.damaged.append(error)
+      _ = line.popFirst()
+      return nil
+    }
   }
 
   /// Returns the attempt that a claim of a task begins.
@@ -375,7 +384,7 @@ extension TaskDispatcher.State {
   }
 
   /// The maximum number of held tasks that others overtake, which are kept in memory.
-  private static let asideMaximum = 4_096
+  static let asideMaximum = 4_096
 
   /// Returns whether others may overtake the first task of a line, which may not begin now because a transaction is
   /// changing it, or it was left out until the next start. Returns `nil` if it may begin.
@@ -546,7 +555,7 @@ extension TaskDispatcher.State {
 
   /// Forgets the timers of attempts that have ended: those that are first, and all if there are many.
   mutating func dropEndedAttempts() {
-    let (running, abandonable, hasSuspect) = (running, abandonable, suspect != nil || !postponed.isEmpty)
+    let (running, abandonable, hasSuspect) = (running, abandonable, needsAloneTimers)
     timers.dropAttempts(beyond: 8 * (running.count + abandonable.count) + 256) { action in
       switch action {
       case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch),

@@ -34,27 +34,52 @@ extension TaskDispatcher.State {
   mutating func waitAlone(_ id: TaskID, _ host: TaskDispatcher.Host) -> TurnEnd? {
     let now = host.clock.continuousNow
     if busyCount == 0 {
+      // A read may have found its row again while it was set aside.
+      aside[id] = nil
       suspect = TaskDispatcher.Suspect(id: id, since: now, hasBegun: true)
       setAloneTimer(now + Self.aloneTime)
       return nil
     }
-    if now < othersEnd {
-      setAloneTimer(othersEnd)
-      return .postponed
-    }
+    // The timer that was set with this time is kept until then.
+    if now < othersEnd { return .postponed }
     guard let suspect, suspect.id == id else {
       suspect = TaskDispatcher.Suspect(id: id, since: now, hasBegun: false)
       setAloneTimer(now + Self.aloneTime)
       return .suspect
     }
     if now < suspect.since + Self.aloneTime { return .suspect }
+    aside[id] = nil
     endAlone(now)
     return nil
   }
 
-  /// Takes lines into account again whose next task has to wait because a process has died with it.
+  /// Whether timers are needed for tasks of this kind.
+  var needsAloneTimers: Bool {
+    if suspect != nil || !postponed.isEmpty || !postponedTasks.isEmpty { return true }
+    return othersEnd > .zero && host.map { $0.clock.continuousNow < othersEnd } ?? false
+  }
+
+  /// Lets the other tasks of a line overtake its first one, which a process has died with and which may not begin yet.
+  /// Returns false if none may overtake it: then the line waits.
+  mutating func setAside(_ entry: LineEntry, of line: TaskLine) -> Bool {
+    if line.rules.isSerial || aside.count >= Self.asideMaximum { return false }
+    aside[entry.id] = (line.id, entry)
+    postponedTasks.append(entry.id)
+    _ = line.popFirst()
+    return true
+  }
+
+  /// Forgets that a task was set aside, because its row was removed.
+  mutating func dropAside(_ id: TaskID, _ key: [UInt8]) {
+    if let entry = aside[id]?.entry, entry.key == key { aside[id] = nil }
+  }
+
+  /// Takes tasks into account again that have to wait because a process has died with them.
   mutating func returnPostponed() {
     for id in postponed { if let line = lines[id] { enqueue(line) } }
     postponed = []
+    let ids = postponedTasks
+    postponedTasks = []
+    for id in ids { if let (line, entry) = aside.removeValue(forKey: id) { insert(entry, line) } }
   }
 }

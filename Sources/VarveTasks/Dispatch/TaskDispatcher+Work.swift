@@ -307,6 +307,7 @@ extension TaskDispatcher {
       // If no transaction is changing a task any more, the next commit continues with these.
       if state.held.isEmpty { state.pending += changes.heldPending } else { state.heldPending += changes.heldPending }
       for (lineID, id, key) in changes.removed {
+        state.dropAside(id, key)
         state.dropAhead(id, key)
         guard let line = state.lines[lineID] else { continue }
         line.remove(id, key: key)

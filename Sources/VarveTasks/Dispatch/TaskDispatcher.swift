@@ -58,7 +58,8 @@ public final class TaskDispatcher: Sendable {
     /// The tasks that the commit of the scheduler which is being made may change, besides those whose attempts begin or
     /// end in it.
     var changing: Set<TaskID> = []
-    /// The tasks that were next in line while they were held.
+    /// The tasks that were next in line while they were held, or while they had to wait because a process has died with
+    /// them. Others overtake them.
     var aside: [TaskID: (line: LineID, entry: LineEntry)] = [:]
     /// The tasks whose time came while they were held, with the keys of their rows.
     var heldTimers: [TaskID: [UInt8]] = [:]
@@ -86,6 +87,9 @@ public final class TaskDispatcher: Sendable {
     var othersEnd = Duration.zero
     /// The lines whose next task is of this kind, and waits until then.
     var postponed: [LineID] = []
+    /// The tasks of this kind that were set aside until then, in the order in which they are tried again. Some may not
+    /// be in `aside` any more.
+    var postponedTasks: [TaskID] = []
     var nextID: UInt64 = 1
     /// The id up to which ids may be assigned without a record on disk.
     var lastID: UInt64 = 0
@@ -309,6 +313,7 @@ public final class TaskDispatcher: Sendable {
       state.suspect = nil
       state.othersEnd = .zero
       state.postponed = []
+      state.postponedTasks = []
       state.missedTimers = []
       state.moreTimersMeanwhile = nil
       state.isLoadingTimers = false
@@ -378,7 +383,7 @@ public final class TaskDispatcher: Sendable {
       state.note(delta.names)
       state.lastID = max(state.lastID, delta.lastID)
       for (lineID, id, key) in delta.removed {
-        state.aside[id] = nil
+        state.dropAside(id, key)
         state.dropAhead(id, key)
         if state.isCommitting { state.removedMeanwhile.insert(key) }
         guard let line = state.lines[lineID] else { continue }

@@ -122,6 +122,147 @@ struct SuspectTests {
     await first.scheduler.stop()
   }
 
+  @Test func `transition 20: tasks of a queue overtake those that wait to begin alone, but not in a serial queue`()
+    async throws
+  {
+    for isSerial in [false, true] {
+      let fixture = try TaskFixture(rules: isSerial ? [.all: QueueRules(order: .serial())] : [:], workers: 10)
+      let ids = try (0..<(isSerial ? 1 : 4)).map { try fixture.enqueue("suspect \($0)") }
+      try await fixture.database.claimAndDie(ids)
+      let mayEnd = AsyncFlag()
+      defer { mayEnd.set() }
+      try fixture.handle { note, _ in
+        if note.text.hasPrefix("suspect") { await mayEnd.wait() }
+        return .done
+      }
+      for text in ["a", "b", "c"] { try fixture.enqueue(text) }
+      let dispatcher = fixture.scheduler.dispatcher
+      func settle() async { await fixture.poll { dispatcher.state.withLock { !$0.isPumping && $0.busyCount <= 4 } } }
+      try await fixture.scheduler.start()
+      await fixture.poll { fixture.lines.count == 1 }
+      #expect(fixture.lines.take() == ["suspect 0"])
+      await settle()
+      fixture.clock.advance(by: .seconds(10))
+      await settle()
+      if isSerial {
+        #expect(fixture.lines.take() == [])
+      } else {
+        await fixture.poll { fixture.lines.count == 3 }
+        #expect(fixture.lines.take() == ["a", "b", "c"])
+      }
+      for number in 1..<ids.count {
+        // The next one waits until others have had their time, and then for those that run.
+        await settle()
+        fixture.clock.advance(by: .seconds(10))
+        await fixture.poll { dispatcher.state.withLock { $0.suspect?.hasBegun == false && !$0.isPumping } }
+        fixture.clock.advance(by: .seconds(10))
+        await fixture.poll { fixture.lines.count == 1 }
+        #expect(fixture.lines.take() == ["suspect \(number)"])
+      }
+      mayEnd.set()
+      await fixture.scheduler.waitUntilIdle()
+      try fixture.expectNothingLeft()
+      await fixture.scheduler.stop()
+    }
+  }
+
+  @Test func `transition 20: tasks that are overtaken are cancelled, moved, held and read again, and run once`()
+    async throws
+  {
+    let fixture = try TaskFixture(workers: 10)
+    let ids = try (0..<5).map { try fixture.enqueue("suspect \($0)") }
+    try await fixture.database.claimAndDie(ids)
+    let mayEnd = AsyncFlag()
+    defer { mayEnd.set() }
+    try fixture.handle { note, _ in
+      if note.text.hasPrefix("suspect") { await mayEnd.wait() }
+      return .done
+    }
+    let dispatcher = fixture.scheduler.dispatcher
+    /// Waits until the scheduler has done what it can, and a number of tasks are set aside.
+    func settle(aside count: Int? = nil) async {
+      await fixture.poll {
+        dispatcher.state.withLock { !$0.isPumping && $0.busyCount <= 4 && $0.aside.count == count ?? $0.aside.count }
+      }
+    }
+    try await fixture.scheduler.start()
+    await fixture.poll { fixture.lines.count == 1 }
+    await settle()
+    fixture.clock.advance(by: .seconds(10))
+    await settle(aside: 4)
+    #expect(try fixture.write { tx in try tx.cancel(.id(ids[1])) } == 1)
+    await settle(aside: 3)
+    try fixture.write { tx in try tx.edit(ids[2], priority: 200) }
+    #expect(throws: Undo.self) {
+      try fixture.write { tx in
+        try tx.edit(ids[3], priority: 0)
+        throw Undo()
+      }
+    }
+    await settle(aside: 3)
+    // The tasks after one without a handler are read again when it gets one.
+    var options = TaskOptions()
+    options.priority = 0
+    try fixture.write { tx in _ = try tx.enqueue(Other(), options) }
+    await fixture.poll { dispatcher.unhandledKinds == ["other"] }
+    await settle(aside: 3)
+    let lines = fixture.lines
+    try fixture.scheduler.register(Other.self) { _, _ in
+      lines.add("other")
+      return .done
+    }
+    await fixture.poll { lines.count == 2 }
+    try fixture.enqueue("last") { $0.priority = 250 }
+    await fixture.poll { lines.count == 3 }
+    await settle(aside: 3)
+    #expect(lines.take() == ["suspect 0", "other", "last"])
+    for text in ["suspect 3", "suspect 4", "suspect 2"] {
+      await settle()
+      fixture.clock.advance(by: .seconds(10))
+      await fixture.poll { dispatcher.state.withLock { $0.suspect?.hasBegun == false && !$0.isPumping } }
+      fixture.clock.advance(by: .seconds(10))
+      await fixture.poll { lines.count == 1 }
+      #expect(lines.take() == [text])
+    }
+    mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(lines.take() == [])
+    try fixture.expectNothingLeft()
+    #expect(dispatcher.state.withLock { $0.aside.isEmpty && $0.postponedTasks.isEmpty })
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `transition 20: tasks that arrive after one that waits to begin alone set no timers`() async throws {
+    let fixture = try TaskFixture(rules: .all(isSerial: true), workers: 3)
+    let ids = try ["one", "two"].map { text in try fixture.enqueue(text) { $0.queue = QueueName(text) } }
+    try await fixture.database.claimAndDie(ids)
+    let mayEnd = AsyncFlag()
+    defer { mayEnd.set() }
+    try fixture.handle { _, _ in
+      await mayEnd.wait()
+      return .done
+    }
+    let dispatcher = fixture.scheduler.dispatcher
+    func settle() async { await fixture.poll { dispatcher.state.withLock { !$0.isPumping && $0.busyCount == 1 } } }
+    try await fixture.scheduler.start()
+    await fixture.poll { fixture.lines.count == 1 }
+    await settle()
+    fixture.clock.advance(by: .seconds(10))
+    await fixture.poll { dispatcher.state.withLock { $0.suspect == nil && !$0.postponed.isEmpty } }
+    let other = QueueName(fixture.lines.take() == ["one"] ? "two" : "one")
+    for number in 0..<20 {
+      await settle()
+      try fixture.enqueue("\(number)") { $0.queue = other }
+    }
+    await settle()
+    let count = dispatcher.state.withLock { $0.timers.count }
+    #expect(count <= 3, "\(count) timers")
+    mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    try fixture.expectNothingLeft()
+    await fixture.scheduler.stop()
+  }
+
   @Test func `transition 20: a task that has ended an attempt since its crash does not run alone any more`()
     async throws
   {
