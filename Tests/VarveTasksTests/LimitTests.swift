@@ -46,6 +46,24 @@ struct LimitTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `the error of a transaction with too many tasks says to split it, and speaks of no rows`() throws {
+    var options = DatabaseOptions.patient
+    options.transactionBytes = 16 << 20
+    let database = try Database.inMemory(definition: DatabaseDefinition { TaskStorage.handle }, options: options)
+    let text = String(repeating: "x", count: 4_000)
+    let error = #expect(throws: DatabaseError.self) {
+      try database.write { tx in for _ in 0..<10_000 { _ = try tx.enqueue(Note(text)) } }
+    }
+    #expect(error?.code == .batchTooLarge)
+    let message = error?.message ?? ""
+    for words in ["16777216 bytes", "transactionBytes", "extension \"tasks\"", "split it into several transactions"] {
+      #expect(message.contains(words), "\(message)")
+    }
+    for words in ["row", "insert(bulk:)", "inBatchesOf:"] { #expect(!message.contains(words), "\(message)") }
+    #expect(try database.read { tx in try tx.tasks(.all).count } == 0)
+    try database.close()
+  }
+
   @Test func `no more handlers run at once than there are workers, over all queues, and as many do`() async throws {
     let fixture = try TaskFixture(rules: [.prefix("serial"): QueueRules(order: .serial())], workers: 3)
     let gauge = Gauge()

@@ -428,10 +428,17 @@ extension WriteTransaction {
 
   /// The error for a change that would exceed the size of a transaction.
   func tooLarge(_ what: String) -> DatabaseError {
-    DatabaseError(
-      .batchTooLarge,
-      "the transaction has made \(changes.changeCount) changes of rows, and with \(what) takes more than \(database.limits.batchSize) bytes (`transactionBytes`); split it: `insert(bulk:)` commits in pieces, and `delete(inBatchesOf:)` and `update(inBatchesOf:)` in batches"
-    )
+    // Extensions may have written most of it.
+    let (count, limit) = (changes.changeCount, database.limits.batchSize)
+    let (rows, calls) =
+      count == 0
+      ? ("", "")
+      : (
+        " after \(count) changes of rows",
+        ": `insert(bulk:)` commits in pieces, and `delete(inBatchesOf:)` and `update(inBatchesOf:)` in batches"
+      )
+    let text = "with \(what) the transaction takes more than \(limit) bytes (`transactionBytes`)\(rows)"
+    return DatabaseError(.batchTooLarge, "\(text); split it into several transactions\(calls)")
   }
 }
 
