@@ -419,7 +419,7 @@ extension CompactionScheduler.State {
   ) {
     inProgress.finish(ticket)
     let written = progress.removeValue(forKey: ticket) ?? 0
-    let size = space.end(ticket)
+    let need = space.end(ticket)
     switch result {
     case .success:
       error = nil
@@ -439,7 +439,7 @@ extension CompactionScheduler.State {
       hasFailed = true
       // What needs no space is still done.
       if failure.code == .noSpace {
-        space.noteFailure(of: family, size, written: written, failure)
+        space.noteFailure(of: family, need, written: written, failure)
         if !isClosing { changed.insert(family) }
         return
       }

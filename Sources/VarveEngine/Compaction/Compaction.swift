@@ -31,6 +31,8 @@ struct Compaction: Sendable {
     case manual
     /// The damaged part of a table was given up, so the table is rewritten without it.
     case damage
+    /// There is no space for the compaction of a table with all that it overlaps, so the table is divided on its level.
+    case division
   }
 
   /// The inputs of one level, in the level's order.
@@ -52,6 +54,8 @@ struct Compaction: Sendable {
   let targetFileSize: UInt64
   /// The ranges of damaged tables on the level below the output level: outputs are cut at their bounds.
   var damagedBelow: [UserKeyRange] = []
+  /// The keys at which a table is divided, ascending: each is the first key of its part. Empty for other compactions.
+  var divisionKeys: [[UInt8]] = []
   /// A Boolean value that indicates whether the inputs may be moved to the output level without being read.
   let isTrivialMove: Bool
   /// A Boolean value that indicates whether every reader sees all entries of the inputs, so that what their tombstones
@@ -69,16 +73,28 @@ struct Compaction: Sendable {
 
   var inputTables: [TableMetadata] { inputs.flatMap(\.tables) }
 
-  /// The estimated bytes that the outputs take while the inputs still exist.
-  ///
-  /// Zero if nothing is written. Otherwise the size of the inputs, less what their tombstones remove, and a sixteenth,
-  /// because the same entries may compress differently in other tables.
-  var spaceNeed: UInt64 {
-    if isTrivialMove || dropsInputs { return 0 }
+  /// The estimated bytes of the outputs: the size of the inputs, less what their tombstones remove.
+  private var outputSize: UInt64 {
     let size = inputSize
     let removed = inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + removedSize($1) } }
-    return size - min(size, removed) + size / 16
+    return size - min(size, removed)
   }
+
+  /// The estimated bytes by which the tables are smaller after the compaction.
+  var freedSize: UInt64 { isTrivialMove ? 0 : dropsInputs ? inputSize : inputSize - outputSize }
+
+  /// The estimated bytes that the outputs take while the inputs still exist, or zero if nothing is written.
+  var spaceNeed: UInt64 {
+    if isTrivialMove || dropsInputs { return 0 }
+    return Self.spaceNeed(of: outputSize) + UInt64(divisionKeys.count + 1) * Self.tableNeed(targetFileSize)
+  }
+
+  /// Returns the bytes that outputs of an estimated size may take. A sixteenth is added, because the same entries may
+  /// compress differently in other tables, and because the size is an estimate.
+  static func spaceNeed(of size: UInt64) -> UInt64 { size + size / 16 }
+
+  /// Returns the bytes that a table takes besides its entries: a block of the device.
+  static func tableNeed(_ targetFileSize: UInt64) -> UInt64 { min(4 << 10, targetFileSize / 16) }
 
   /// Returns the estimated bytes of the inputs that the tombstones of one of them remove.
   ///
@@ -174,8 +190,9 @@ extension Compaction {
   /// `samples` are keys within inputs, each with the bytes between it and the table's previous sample: entries of
   /// tables' indexes, if the caller has them in memory. Without samples, cuts are at the bounds of tables.
   ///
-  /// No part is smaller than half of `targetFileSize`.
+  /// No part is smaller than half of `targetFileSize`. A division has its own parts.
   func subcompactionBoundaries(count: Int, samples: [(key: [UInt8], bytes: UInt64)] = []) -> [[UInt8]] {
+    if !divisionKeys.isEmpty { return divisionKeys }
     let total = inputSize
     let parts = min(count, Int(clamping: total / max(targetFileSize / 2, 1)))
     guard parts > 1 else { return [] }

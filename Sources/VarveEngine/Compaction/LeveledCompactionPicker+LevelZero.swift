@@ -144,7 +144,7 @@ extension LeveledCompactionPicker {
   /// Picks a compaction of the level 0 tables with the indices `seed` into the base level.
   ///
   /// It includes all tables that must accompany them and all that can. Returns `nil` if one of the tables is busy, or if
-  /// there is no space for the outputs.
+  /// there is no space for the outputs. If they can be compacted in parts instead, the result divides one of them.
   func pickBase(
     containing seed: [Int], _ input: Input, _ targets: LevelTargets, reason: Compaction.Reason, score: Double = 1
   ) -> Compaction? {
@@ -177,15 +177,16 @@ extension LeveledCompactionPicker {
     guard !input.inProgress.hasOutputs(of: input.family, level: targets.baseLevel, overlapping: range) else {
       return nil
     }
-    func compaction(of members: Set<Int>) -> Compaction? {
+    func compaction(of members: Set<Int>) -> Compaction {
       let inputs = [
         Compaction.Input(level: 0, tables: members.sorted().map { levelZero.tables[$0] }),
         Compaction.Input(level: targets.baseLevel, tables: base.tables.array(in: overlap)),
       ]
-      return input.fitting(finish(inputs, to: targets.baseLevel, range, input, reason: reason, score: score))
+      return finish(inputs, to: targets.baseLevel, range, input, reason: reason, score: score)
     }
-    if !hasTooManyRuns(all, input), let all = compaction(of: all) { return all }
-    return compaction(of: members)
+    if !hasTooManyRuns(all, input), let all = input.fitting(compaction(of: all)) { return all }
+    let necessary = compaction(of: members)
+    return input.fitting(necessary) ?? dividing(necessary, input)
   }
 
   // MARK: - Too many runs for one merge

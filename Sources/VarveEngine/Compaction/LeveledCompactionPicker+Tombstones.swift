@@ -62,6 +62,19 @@ extension LeveledCompactionPicker {
     return nil
   }
 
+  /// Returns the estimated bytes that compactions of tables for their tombstones free, once all of them have run.
+  ///
+  /// Complexity: linear in the tables.
+  func freeableSize(_ input: Input) -> UInt64 {
+    var size: UInt64 = 0
+    input.version.forEachTable { table, _ in
+      guard table.largestSequence <= input.oldestSnapshot, table.shadowShare >= options.idleRewriteShare else { return }
+      size += table.garbageSize
+    }
+    // Tombstones may hide the same entries.
+    return min(size, input.version.totalSize)
+  }
+
   /// Calls `note` with each table above the bottom that is compacted for its tombstones once every reader sees all of
   /// its entries, or that may be.
   ///

@@ -22,8 +22,9 @@
 /// nor for debt.
 ///
 /// # Little space
-/// Outputs exist beside the inputs for a while. A compaction whose outputs don't fit into `Input.space` is not picked,
-/// but a smaller one instead: level 0 from the oldest tables up, another table of a level, no neighbors.
+/// Outputs exist beside the inputs for a while. A compaction whose outputs don't fit into `Input.space` is not picked.
+/// Its upper tables are divided instead (`dividing`), so that it is made in parts of its key range; or a smaller one is
+/// picked: level 0 from the oldest tables up, another table of a level, no neighbors.
 ///
 /// # Level 0 waits
 /// While writes continue, level 0 is compacted when it is deep; when they have paused (`isSettling`), from half of the
@@ -72,7 +73,7 @@ struct LeveledCompactionPicker: Sendable {
     }
 
     /// A Boolean value that indicates whether there may be a compaction whose outputs don't fit.
-    var isShortOfSpace: Bool { space < version.totalSize + version.totalSize / 16 }
+    var isShortOfSpace: Bool { space < Compaction.spaceNeed(of: version.totalSize) + Compaction.tableNeed(.max) }
 
     /// Returns a compaction if its outputs fit.
     func fitting(_ compaction: Compaction) -> Compaction? {
@@ -211,7 +212,8 @@ struct LeveledCompactionPicker: Sendable {
 
   /// Expands a seed by the tables it overlaps on the next level, and by tables of its own level that add no overlap.
   ///
-  /// Returns `nil` if one of them is busy, or if there is no space for the outputs.
+  /// Returns `nil` if one of them is busy, or if there is no space for the outputs. If the seed can be compacted in parts
+  /// instead, the result divides it.
   func expand(
     _ level: Int, _ seed: Int, _ input: Input, reason: Compaction.Reason, score: Double
   ) -> Compaction? {
@@ -223,7 +225,8 @@ struct LeveledCompactionPicker: Sendable {
     guard !next.tables[lower].contains(where: input.isBusy) else { return nil }
     for table in next.tables[lower] { range.extend(by: table) }
     var size = run.size(of: upper) + next.size(of: lower)
-    let sizeMaximum = min(options.expansionSizeMaximum, input.space)
+    // The outputs may take more than the inputs.
+    let sizeMaximum = min(options.expansionSizeMaximum, input.space - input.space / 8)
     // The range grows to the right, then to the left: a neighbor is included if it overlaps no other table below.
     func canAdd(_ index: Int) -> Bool {
       let table = run.tables[index]
@@ -246,7 +249,8 @@ struct LeveledCompactionPicker: Sendable {
       Compaction.Input(level: level, tables: run.tables.array(in: upper)),
       Compaction.Input(level: level + 1, tables: next.tables.array(in: lower)),
     ]
-    return input.fitting(finish(inputs, to: level + 1, range, input, reason: reason, score: score))
+    let compaction = finish(inputs, to: level + 1, range, input, reason: reason, score: score)
+    return input.fitting(compaction) ?? dividing(compaction, input)
   }
 
   /// Creates a compaction, and determines whether it is a trivial move.

@@ -70,8 +70,8 @@ public enum EngineEvent: Sendable {
     public let job: UInt64
     /// The name of the family.
     public let family: String
-    /// The reason: `levelZero`, `intraLevelZero`, `levelSize`, `move`, `tombstones`, `released`, `covered`, `manual` or
-    /// `damage`.
+    /// The reason: `levelZero`, `intraLevelZero`, `levelSize`, `move`, `tombstones`, `released`, `covered`, `manual`,
+    /// `damage` or `division`.
     public let reason: String
     /// The input tables.
     public let inputs: [Table]

@@ -104,6 +104,34 @@ struct LeveledCompactionPickerTests {
     #expect(try pick(1_300) == "nothing")
   }
 
+  @Test func `with little space, tables over several of the next level are divided where those begin`() throws {
+    func pick(_ space: UInt64, _ text: String) throws -> (String, [String]) {
+      var input = try Self.parse(text)
+      input.space = space
+      let compaction = Self.pick(input)
+      return (Self.render(compaction), (compaction?.divisionKeys ?? []).map { String(decoding: $0, as: UTF8.self) })
+    }
+    let base = "6: 1[a,f]s400 2[g,m]s400 3[n,t]s400 4[u,z]s400"
+    let whole = "0: 13[a,z] 12[a,z] 11[a,z] 10[a,z]\n\(base)"
+    #expect(try pick(2_200, whole) == ("levelZero 0: 13 12 11 10, 6: 1 2 3 4 -> 6 bottommost", []))
+    #expect(try pick(1_600, whole) == ("division 0: 10 -> 0", ["n", "u"]))
+    #expect(try pick(1_000, whole) == ("division 0: 10 -> 0", ["g", "n", "u"]))
+    // A part of all four would not fit, but one of two does.
+    #expect(try pick(500, whole) == ("division 0: 10 -> 0", ["g", "n", "u"]))
+    #expect(try pick(400, whole) == ("nothing", []))
+    // Divided tables are left, and the next one is divided; then the parts are compacted.
+    let divided = "0: 33[a,z] 32[a,z] 31[a,z] 19[u,z]s25 18[n,t]s25 17[g,m]s25 16[a,f]s25\n\(base)"
+    #expect(try pick(1_000, divided) == ("division 0: 31 -> 0", ["g", "n", "u"]))
+    let newer = "0: 35[u,z] 34[n,t] 33[g,m] 32[a,f] 31[u,z] 30[n,t] 29[g,m] 28[a,f] "
+    let older = "27[u,z] 26[n,t] 25[g,m] 24[a,f] 23[u,z] 22[n,t] 21[g,m] 20[a,f]\n\(base)"
+    #expect(try pick(1_000, newer + older) == ("levelZero 0: 32 28 24 20, 6: 1 -> 6 bottommost", []))
+    // On other levels, too.
+    let level = "5: 10[a,m]s600 11[n,z]s600\n\(base)"
+    #expect(try pick(.max, level) == ("levelSize 5: 10, 6: 1 2 -> 6 bottommost", []))
+    #expect(try pick(1_000, level) == ("division 5: 10 -> 5 above 1 2", ["g"]))
+    #expect(try pick(500, level) == ("nothing", []))
+  }
+
   @Test func `a table moves down when there is no space at all`() throws {
     var input = try Self.parse("0: 10[a,f]\n6: 1[g,m]")
     input.space = 0

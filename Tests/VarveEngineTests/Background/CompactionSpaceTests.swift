@@ -141,6 +141,24 @@ struct CompactionSpaceTests {
     _ = try world.close()
   }
 
+  @Test func `after a compaction that found no space, its family has only smaller ones`() {
+    let error = EngineError(.noSpace, "the disk is full")
+    let need = CompactionSpace.Need(outputs: 400_000, size: 2_000_000)
+    var space = CompactionSpace()
+    _ = space.update(free: 1_000_000)
+    space.noteFailure(of: 1, need, written: 350_000, error)
+    #expect(space.available(to: 1, written: [:]) == 200_000)
+    #expect(space.available(to: 2, written: [:]) == 1_000_000 - (64 << 10))
+    #expect(space.error?.code == .noSpace)
+    space.endPoll()
+    #expect(space.update(free: 2_300_000).isEmpty)
+    #expect(space.update(free: 2_400_000) == [1])
+    #expect(space.available(to: 1, written: [:]) == 2_400_000 - (64 << 10))
+    // Where that much is reported as free, but not given, smaller ones are not attempted either.
+    space.noteFailure(of: 1, need, written: 350_000, error)
+    #expect(space.available(to: 1, written: [:]) == 0)
+  }
+
   @Test func `tables are dropped and moved while other compactions wait for space`() throws {
     let world = try World()
     try world.open(free: 300 << 10)

@@ -188,8 +188,9 @@ struct SpaceReserveTests {
       sizes.append(world.disk.used)
       if !kills { world.leave(0) }
     }
-    // An open may write an edit of the MANIFEST, which is rolled from time to time.
-    #expect(sizes.indices.allSatisfy { sizes[$0] <= sizes[0] + 64 * $0 }, "\(sizes)")
+    // Compactions that were due and fit in the space of the reserve have rewritten tables, which may be a little larger,
+    // and an open may write an edit of the MANIFEST.
+    #expect(sizes.allSatisfy { $0 <= sizes[0] + sizes[0] / 1_000 }, "\(sizes)")
     try world.open()
     try world.deleteHalf()
     world.pass(seconds: 30)

@@ -55,8 +55,39 @@ extension CompactionScheduler {
       }
       guard isWaiting == true else { return }
       lookForSpace()
+      useReserve()
       if state.withLock({ $0.space.isWaiting }) { pollSpaceLater() }
     }
+  }
+
+  /// Gives up the reserve for a compaction that has waited for space, if deletes free more than the reserve has.
+  ///
+  /// So a database that is emptied on a nearly full disk gets its space back, even if no write finds the disk full. As
+  /// after such a write, only writes that free space are accepted until the reserve is made again.
+  private func useReserve() {
+    // What runs may free space without the reserve.
+    let (families, free) = state.withLock { state in
+      (state.isIdle && !state.isClosing ? state.space.waitingFamilies : [], state.space.free)
+    }
+    let size = families.isEmpty ? 0 : background.reserve.size
+    // With more free than the reserve has, it would be made again at once, out of the space of the compaction.
+    guard free < size else { return }
+    for family in families.compactMap({ background.registry.find($0) }) where isWorth(size, family) {
+      let error = EngineError(.noSpace, "compactions wait for space", file: background.tree.directory)
+      _ = background.pipeline.usesReserve(after: error, frees: true)
+      return
+    }
+  }
+
+  /// Returns whether `size` bytes more are enough for a compaction of a family, and the deletes of the family free more
+  /// than that.
+  private func isWorth(_ size: UInt64, _ family: FamilyState) -> Bool {
+    var input = input(family)
+    if family.isDropped || !input.isShortOfSpace { return false }
+    input.space += size
+    guard picker.freeableSize(input) > size, let next = pick(family, input) else { return false }
+    // A division frees nothing itself.
+    return next.freedSize > 0 || next.reason == .division
   }
 
   /// Compacts again the families that wait for space, if there is more. Called when files were removed.

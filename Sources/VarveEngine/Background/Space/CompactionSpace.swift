@@ -2,23 +2,30 @@
 ///
 /// A compaction is chosen only if its outputs fit beside its inputs and beside the outputs of those that run. What
 /// drops or moves tables needs no space, and is always done. A family waits if it has a compaction due, but none that
-/// fits; one whose compaction failed for lack of space although it seemed to fit waits until there is more by the size
-/// of that compaction. Both are looked at again when a file was removed and every five seconds: reading the free space
-/// costs a few microseconds, and an attempt that fails writes as much as there is space.
+/// fits. One whose compaction failed for lack of space although it seemed to fit has only smaller ones, of at most half
+/// of the need, until there is more by the size of that compaction. Both are looked at again when a file was removed
+/// and every five seconds: reading the free space costs a few microseconds, and an attempt that fails writes as much as
+/// there is space.
 ///
-/// A file system may report space that it does not give, for example beyond a quota. A compaction that failed there is
-/// attempted again after one such look, then after two, four, and so on.
+/// A file system may report space that it does not give, for example beyond a quota. After a failure there the family
+/// has no compaction that writes. The failed one is attempted again after one such look, then after two, four, and so
+/// on.
 struct CompactionSpace: Sendable {
-  private struct Need: Sendable {
+  /// The space of one compaction.
+  struct Need: Sendable {
     /// The estimated bytes of the outputs.
     let outputs: UInt64
     /// The bytes of the inputs, or zero if nothing is written.
     let size: UInt64
+
+    static let none = Need(outputs: 0, size: 0)
   }
 
   /// A compaction that found no space.
   private struct Failure: Sendable {
     let size: UInt64
+    /// The bytes that the outputs of other compactions of the family may take until then.
+    let limit: UInt64
     /// The free space from which on the family is compacted again.
     let awaited: UInt64
     /// The number of looks at the free space that still pass before the next attempt, if it is reported.
@@ -54,13 +61,16 @@ struct CompactionSpace: Sendable {
 
   var isWaiting: Bool { !failures.isEmpty || !waiting.isEmpty }
 
+  /// The families with a compaction due that does not fit.
+  var waitingFamilies: [FamilyID] { waiting.keys.sorted() }
+
   /// Returns the bytes that the outputs of a family's next compaction may take, beside those of running compactions
   /// that have `written` so many already. Some are left for the edit of the MANIFEST.
   func available(to family: FamilyID, written: [CompactionsInProgress.Ticket: UInt64]) -> UInt64 {
-    if failures[family] != nil { return 0 }
-    if free == .max { return free }
+    let limit = failures[family]?.limit ?? .max
+    if free == .max { return limit }
     let assigned = needs.reduce(0) { $0 + ($1.value.outputs - min($1.value.outputs, written[$1.key] ?? 0)) }
-    return free - min(free, assigned + Self.editSize)
+    return min(free - min(free, assigned + Self.editSize), limit)
   }
 
   /// Returns whether a compaction of the family found no space, and there is not more yet.
@@ -75,19 +85,21 @@ struct CompactionSpace: Sendable {
       outputs: need, size: compaction.isTrivialMove || compaction.dropsInputs ? 0 : compaction.inputSize)
   }
 
-  /// Notes the end of a compaction, and returns the size of its inputs, or zero if nothing was to be written.
-  mutating func end(_ ticket: CompactionsInProgress.Ticket) -> UInt64 {
-    let size = needs.removeValue(forKey: ticket)?.size ?? 0
-    if size > 0 { hasEnded = true }
-    return size
+  /// Notes the end of a compaction, and returns what it needed.
+  mutating func end(_ ticket: CompactionsInProgress.Ticket) -> Need {
+    let need = needs.removeValue(forKey: ticket) ?? .none
+    if need.size > 0 { hasEnded = true }
+    return need
   }
 
-  /// Notes a compaction of `size` bytes that found no space when it had `written` so many. Its outputs are removed.
-  mutating func noteFailure(of family: FamilyID, _ size: UInt64, written: UInt64, _ error: EngineError) {
-    let awaited = written + max(size, Self.editSize)
+  /// Notes a compaction that found no space when it had `written` so many bytes. Its outputs are removed.
+  mutating func noteFailure(of family: FamilyID, _ need: Need, written: UInt64, _ error: EngineError) {
+    let awaited = written + max(need.size, Self.editSize)
     let count = free >= awaited ? (refusals[family] ?? 0) + 1 : 0
     refusals[family] = count == 0 ? nil : count
-    failures[family] = Failure(size: size, awaited: awaited, looksLeft: 1 << min(max(count - 1, 0), 16), error: error)
+    failures[family] = Failure(
+      size: need.size, limit: count == 0 ? need.outputs / 2 : 0, awaited: awaited,
+      looksLeft: 1 << min(max(count - 1, 0), 16), error: error)
     waiting[family] = nil
     isReported = true
   }
