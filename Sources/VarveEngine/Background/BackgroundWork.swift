@@ -289,9 +289,14 @@ final class BackgroundWork: TableMaker {
 
   private func nextFlush() -> [FlushJob.Input] {
     let (hasFailed, hasDeleted) = state.withLock { ($0.hasFlushFailed, $0.flushesDeletes) }
-    let limits =
-      hasDeleted && reserve.isExhausted
-      ? .deletes : hasFailed ? .one : FlushJob.Limits(bytes: plan.memtableSize / 4, families: Self.flushedFamiliesMaximum)
+    let limits: FlushJob.Limits =
+      if hasDeleted && reserve.isExhausted {
+        .deletes
+      } else if hasFailed {
+        .one
+      } else {
+        FlushJob.Limits(bytes: plan.memtableSize / 4, families: Self.flushedFamiliesMaximum)
+      }
     return pipeline.memory.betweenFreezes { FlushJob.nextInputs(registry, limits) }
   }
 

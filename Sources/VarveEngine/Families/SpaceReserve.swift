@@ -4,9 +4,10 @@ internal import Synchronization
 ///
 /// Everything costs space before it returns any: an open writes a log segment and rolls the MANIFEST, a delete is a log
 /// record, and its effect needs a flush and a compaction. So the database keeps as much space as these need. It is
-/// given up, by cutting the file to zero bytes, by an open without space, and by the first delete or drop that is
-/// accepted while the disk is full; from then on only such writes are accepted (`CommitPipeline+Reserve`) until twice
-/// as much is free and the file is written again.
+/// given up, by cutting the file to zero bytes, by an open without space, by the first delete or drop that is accepted
+/// while the disk is full, and by a compaction that waits, if deletes free more than the reserve has; from then on only
+/// writes that free space are accepted (`CommitPipeline+Reserve`) until twice as much is free and the file is written
+/// again. A database that has become too small for a reserve loses the file instead.
 ///
 /// The bytes are random and really written, because a file system may share or compress equal blocks, or allocate none.
 /// On file systems that write copies of what they change, such as btrfs, a cut may itself need space: there the reserve

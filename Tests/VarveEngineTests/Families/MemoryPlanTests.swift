@@ -21,6 +21,25 @@ struct MemoryPlanTests {
     #expect(plan.tableSize == UInt64(32 * Self.mebibyte))
   }
 
+  @Test func `memtables and segments are cut for a small device, unless the options set them`() throws {
+    func fitted(_ diskSize: UInt64?, _ options: EngineOptions = EngineOptions()) throws -> MemoryPlan {
+      var plan = try options.memoryPlan()
+      plan.fit(options, diskSize: diskSize)
+      return plan
+    }
+    let usual = try fitted(nil)
+    #expect(try fitted(1 << 40) == usual)
+    #expect(try fitted(UInt64(usual.memtableSize) * 64) == usual)
+    let small = try fitted(256 << 20)
+    #expect(small.memtableSize == 4 << 20 && small.logSegmentSize == 2 << 20)
+    #expect(small.limit == usual.limit)
+    let smallest = try fitted(1 << 20)
+    #expect(smallest.memtableSize == 1 << 20 && smallest.logSegmentSize == 512 << 10)
+    var options = EngineOptions()
+    options.memtableSize = 16 << 20
+    #expect(try fitted(256 << 20, options) == options.memoryPlan())
+  }
+
   @Test func `tables grow with their level, from the base level on`() throws {
     let mebibyte = UInt64(Self.mebibyte)
     let picker = try plan { _ in }.pickerOptions(threadCount: 2)
