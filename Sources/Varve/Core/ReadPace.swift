@@ -6,16 +6,26 @@ internal import Synchronization
 /// Each read has a thread. With more of them at work than a few for each processor, a thread that wakes to do a little,
 /// such as a cheap read or the end of a commit, would wait for its turn among all of them. So a long read sleeps from
 /// time to time, in proportion to its own processor time and to the number of long reads. Together they use the same
-/// time as without it.
+/// time as without it. Decision 0125 has the measurements.
 final class ReadPace: Sendable {
   /// The number of long reads that need no pauses.
-  private let places = 2 * ProcessInfo.processInfo.activeProcessorCount
+  private let places: Int
+  private let sleep: @Sendable (_ nanoseconds: UInt64) -> Void
   private let count = Atomic<Int>(0)
 
   /// The longest sleep before the task is checked for cancellation again.
   private static var sleepMaximum: UInt64 { 5_000_000 }
   /// The longest pause, so that a read makes progress even if the number of reads is wrong.
   private static var pauseMaximum: UInt64 { 500_000_000 }
+
+  /// Creates a pace for reads whose threads wait in `sleep`.
+  init(
+    places: Int = 2 * ProcessInfo.processInfo.activeProcessorCount,
+    sleep: @escaping @Sendable (_ nanoseconds: UInt64) -> Void = { Thread.sleep(forTimeInterval: Double($0) / 1e9) }
+  ) {
+    self.places = places
+    self.sleep = sleep
+  }
 
   func begin() { count.add(1, ordering: .relaxed) }
   func end() { count.subtract(1, ordering: .relaxed) }
@@ -28,7 +38,7 @@ final class ReadPace: Sendable {
     while left > 0 {
       try Task.checkCancellation()
       let next = min(left, Self.sleepMaximum)
-      Thread.sleep(forTimeInterval: Double(next) / 1e9)
+      sleep(next)
       left -= next
     }
   }
