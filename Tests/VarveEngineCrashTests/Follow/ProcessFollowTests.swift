@@ -109,9 +109,13 @@ struct ProcessFollowTests {
     // The database exists from here on.
     #expect(first.nextNumber() == 1)
     let readers = try (0..<2).map { _ in try Self.target("read-cold", path, "\(last)") }
-    while let number = first.nextNumber(), number < last / 2 {}
+    // The segments with copies are freed in their turn, so the log need not have any at the moment of the death.
+    var hadCopies = false
+    while let number = first.nextNumber(), number < last / 2 {
+      if !hadCopies, number % 64 == 0 { hadCopies = try hasCopies(path) }
+    }
     #expect(first.killAndWait(), "the first writer ended by itself")
-    #expect(try hasCopies(path), "no memtable was logged again")
+    #expect(try hadCopies || hasCopies(path), "no memtable was logged again")
     // The second writer takes over.
     let second = try Self.target("write-cold", path, "\(last)")
     var numbers: [UInt64] = []
@@ -126,14 +130,15 @@ struct ProcessFollowTests {
     }
   }
 
-  /// Returns whether a segment of the log has entries that were logged again.
+  /// Returns whether a segment of the log has entries that were logged again, as far as it can be read.
   private func hasCopies(_ path: String) throws -> Bool {
     let fileSystem = EngineEnvironment.system.fileSystem
     for number in try fileSystem.list(path).compactMap({ FileName($0)?.logNumber }) {
       let name = path + "/" + FileName.log(number).name
-      let file = try fileSystem.openFile(name, writable: false)
+      // A running writer may have freed the segment, or may be creating it.
+      guard let file = try? fileSystem.openFile(name, writable: false) else { continue }
       defer { file.close() }
-      guard var reader = try LogReader.open(file, number: number, name: name) else { continue }
+      guard var reader = try? LogReader.open(file, number: number, name: name) else { continue }
       while let record = reader.next() {
         if record.header.kind == .entries { return true }
       }
