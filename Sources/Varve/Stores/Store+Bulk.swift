@@ -57,6 +57,8 @@ extension Store where Format: StoreFormat {
 private final class BulkPieces<Source: Sequence>: @unchecked Sendable {
   // Sendable: the transactions follow one another, so the iterator is used by one thread at a time.
   private var iterator: Source.Iterator
+  /// The element that did not fit in the piece before.
+  private var held: Source.Element?
   private let byteLimit: Int
 
   /// The bytes of changes, and the number of rows, at which a piece ends. Larger pieces are not faster.
@@ -69,10 +71,18 @@ private final class BulkPieces<Source: Sequence>: @unchecked Sendable {
   }
 
   /// Calls `body` with the elements of the next piece. Returns their number, which is 0 at the end.
+  ///
+  /// A large element that does not fit with those before it begins the next piece.
   func next(_ tx: WriteTransaction, _ body: (Source.Element) throws -> Void) throws -> Int {
     var count = 0
-    while count < Self.rowsMaximum, tx.pending.byteCount < byteLimit, let element = iterator.next() {
-      try body(element)
+    while count < Self.rowsMaximum, tx.pending.byteCount < byteLimit, let element = held ?? iterator.next() {
+      held = nil
+      do {
+        try body(element)
+      } catch let error as DatabaseError where error.code == .batchTooLarge && count > 0 {
+        held = element
+        return count
+      }
       count += 1
     }
     return count

@@ -79,6 +79,23 @@ struct TransactionSizeTests {
     try await database.close()
   }
 
+  @Test func `an instance that fits in a transaction of its own is inserted after smaller ones`() async throws {
+    let (database, pages) = try Self.limited()
+    // The bound is 16 MiB.
+    var all: [Page] = []
+    for id in 0..<90 {
+      all.append(Page(id: id, text: String(repeating: "a", count: id % 30 == 29 ? 13 << 20 : 100_000)))
+    }
+    #expect(try await pages.insert(bulk: all) == 90)
+    #expect(try await pages.count == 90)
+    #expect(try await pages.verifyIndexes().isEmpty)
+    let tooLarge = [Page(id: 100, text: "b"), Page(id: 101, text: String(repeating: "c", count: 17 << 20))]
+    let error = await #expect(throws: DatabaseError.self) { try await pages.insert(bulk: tooLarge) }
+    #expect(error?.code == .batchTooLarge)
+    #expect(try await pages.count == 91)
+    try await database.close()
+  }
+
   @Test func `a lazy sequence is read piece by piece, also by the blocking form`() throws {
     let (database, pages) = try Self.limited()
     var (read, ahead) = (0, 0)
