@@ -92,7 +92,7 @@ extension LeveledCompactionPicker {
   /// Returns the lowest sequence that every reader must see before more can be dropped than now.
   ///
   /// It is that of range tombstones, that of tombstones that free much, or one at which a table is worth a rewrite in a
-  /// pause of the writes. Returns `nil` if there is none.
+  /// pause of the writes. Returns `nil` if no table waits.
   func sequenceAwaited(_ input: Input) -> SequenceNumber? {
     var awaited: SequenceNumber?
     func note(_ sequence: SequenceNumber) {

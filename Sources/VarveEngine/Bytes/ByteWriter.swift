@@ -33,6 +33,7 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
       do throws(EngineError) {
         unsafe self.base = try ByteWriter.allocate(self.capacity, mapsLarge)
       } catch {
+        // As with an array, a caller that can't throw has no way without memory.
         fatalError("\(error)")
       }
     }
