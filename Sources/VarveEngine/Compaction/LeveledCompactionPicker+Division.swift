@@ -5,12 +5,20 @@
 /// own level, as several tables that end where tables of the next level begin. Each of them is then compacted with its
 /// part of that level, and the space that this frees is there for the next one.
 ///
+/// If that is not enough, because not even one table of the next level fits, the table is cut where those tables begin
+/// and end. The parts between them overlap only deeper levels, and move on to free space there.
+///
 /// # A division ends
-/// A table is cut only between tables that it overlaps, so each part overlaps fewer of them. One that overlaps a single
-/// table is not divided.
+/// A table is cut only at keys between its first and its last one, at which tables that it overlaps begin or end. So it
+/// has at least two parts, and each has fewer such keys inside.
 extension LeveledCompactionPicker {
-  /// The maximum number of parts of a table.
-  private static let partMaximum: UInt64 = 256
+  /// The maximum number of keys at which a table is cut.
+  private static let keyMaximum: UInt64 = 256
+
+  /// The number of keys at which a table may be cut: half of the space is left to the entries.
+  private func keyMaximum(_ input: Input) -> Int {
+    Int(min(Self.keyMaximum, input.space / (2 * Compaction.tableNeed(options.targetFileSize) + 1)))
+  }
 
   /// Returns a division of one of the upper tables of a compaction that does not fit, or `nil` if that would not help.
   func dividing(_ compaction: Compaction, _ input: Input) -> Compaction? {
@@ -20,7 +28,12 @@ extension LeveledCompactionPicker {
     let keys = divisionKeys(lower.tables, compaction.spaceNeed, input)
     // The oldest first: those of level 0 are merged in that order.
     for table in upper.tables.reversed() {
-      let inside = keys.filter { key in key.withByteView { table.smallest < $0 && !table.endsBefore($0) } }
+      let isInside = { (key: [UInt8]) in key.withByteView { table.smallest < $0 && !table.endsBefore($0) } }
+      var inside = keys.filter(isInside)
+      if inside.isEmpty, lower.level < LevelTargets.bottomLevel {
+        inside = Self.edges(lower.tables).filter(isInside)
+      }
+      inside.removeLast(max(inside.count - keyMaximum(input), 0))
       let range = UserKeyRange(table)
       guard !inside.isEmpty, !input.inProgress.hasOutputs(of: input.family, level: upper.level, overlapping: range)
       else { continue }
@@ -43,7 +56,7 @@ extension LeveledCompactionPicker {
   /// the other are cut at the same keys.
   private func divisionKeys(_ lower: [TableMetadata], _ need: UInt64, _ input: Input) -> [[UInt8]] {
     let total = lower.reduce(0) { $0 + $1.fileSize }
-    let keyMaximum = min(Self.partMaximum, input.space / (2 * Compaction.tableNeed(options.targetFileSize) + 1))
+    let keyMaximum = keyMaximum(input)
     guard lower.count > 1, total > 0, keyMaximum > 0, need > 0 else { return [] }
     // A part of so many bytes needs all of the space.
     let share = Double(total) * Double(input.space) / Double(need)
@@ -70,6 +83,21 @@ extension LeveledCompactionPicker {
       if size / unit > part { keys.append(table.smallestKey) }
       part = size / unit
       size += table.fileSize
+    }
+    return keys
+  }
+
+  /// Returns the keys at which tables of a level begin or end, where there is room between two of them.
+  private static func edges(_ tables: [TableMetadata]) -> [[UInt8]] {
+    var keys: [[UInt8]] = []
+    for table in tables {
+      if let end = keys.last, end == table.smallestKey { keys.removeLast() }
+      keys.append(table.smallestKey)
+      if table.largestIsExcluded {
+        keys.append(table.largestKey)
+      } else if table.largest.count < Limits.keySizeMaximum {
+        keys.append(table.largestKey + [0])
+      }
     }
     return keys
   }

@@ -130,6 +130,11 @@ struct LeveledCompactionPickerTests {
     #expect(try pick(.max, level) == ("levelSize 5: 10, 6: 1 2 -> 6 bottommost", []))
     #expect(try pick(1_000, level) == ("division 5: 10 -> 5 above 1 2", ["g"]))
     #expect(try pick(500, level) == ("nothing", []))
+    // A table that does not fit does not keep what lies beside it from the levels below, if there are any.
+    let between = "0: 13[a,z]s50 12[a,z]s50 11[a,z]s50 10[a,z]s50\n5: 5[h,k]s900 6[p,r]s900\n\(base)"
+    #expect(try pick(500, between) == ("division 0: 10 -> 0", ["h", "k\0", "p", "r\0"]))
+    let inner = "0: 13[h,k]s50 12[h,k]s50 11[h,k]s50 10[h,k]s50\n5: 5[h,k]s900 6[p,r]s900\n\(base)"
+    #expect(try pick(500, inner) == ("nothing", []))
   }
 
   @Test func `a table moves down when there is no space at all`() throws {

@@ -244,6 +244,12 @@ struct DeletesOnFullDiskTests {
       for index in 0..<count { try world.put(index, size: sizes[random.below(2)]) }
       try world.engine.flush()
       try world.engine.waitForCompaction()
+      if random.oneIn(2) {
+        // Small memtables make levels between these rows and the last level.
+        let start = random.below(count)
+        for index in start..<count where random.oneIn(2) { try world.put(index, size: sizes[random.below(2)]) }
+        try world.engine.flush()
+      }
       world.pass(seconds: 10)
       try world.delete(Self.deleted(count, &random))
       let reserve = hasReserve ? try world.engine.space().reserveBytes : 0
