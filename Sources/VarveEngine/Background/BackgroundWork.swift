@@ -79,10 +79,10 @@ final class BackgroundWork: TableMaker {
     var isDeleteFlushSet = false
     /// Whether memtables are flushed together with those that have the deletes over them, since a delete on a full disk.
     var flushesDeletes = false
-    /// A Boolean value that indicates whether a timer looks at memtables with deletes, and the newest sequence of each
-    /// of these at the last look.
+    /// A Boolean value that indicates whether a timer looks at memtables with deletes, and what it found at the last
+    /// look.
     var isDeleteLookSet = false
-    var seenDeletes: [FamilyID: SequenceNumber] = [:]
+    var seenDeletes: [FamilyID: SeenDeletes] = [:]
   }
 
   init(

@@ -1,8 +1,14 @@
 /// Which deletes a memtable has.
 extension MemTable {
-  /// Notes that the memtable has deletes, and notifies the owner the first time. Writer only.
+  /// Notes a delete, and notifies the owner of the first one. Writer only.
+  @inline(__always)
+  func noteDelete(_ sequence: SequenceNumber) {
+    newestDelete = sequence
+    if !hasDeletes { noteFirstDelete() }
+  }
+
   @inline(never)
-  func noteDelete() {
+  private func noteFirstDelete() {
     hasDeletes = true
     onDelete?()
   }

@@ -59,7 +59,7 @@ extension MemTable {
       atomicMemoryFence(ordering: .sequentiallyConsistent)
     #endif
     if trailer.isTombstone {
-      if !hasDeletes { noteDelete() }
+      noteDelete(trailer.sequence)
     } else if isWatched {
       deadRanges?.noteWrite(userKey)
     }
@@ -73,7 +73,7 @@ extension MemTable {
     hasTombstones = true
     chargeTombstones()
     count(trailer.sequence.value)
-    if !hasDeletes { noteDelete() }
+    noteDelete(trailer.sequence)
     return true
   }
 
@@ -91,7 +91,7 @@ extension MemTable {
     // The leader later meets each of them again as an entry of the batch, which exists already and is then not
     // counted.
     count(prepared, first: first)
-    if !hasDeletes { noteDelete() }
+    noteDelete(first)
   }
 
   /// Returns the position after the last entry of `leaf` if `target` belongs there by prefix and head alone,

@@ -56,6 +56,8 @@ final class MemTable: @unchecked Sendable {
 
   /// Whether deletes of any kind were inserted, apart from those that the owner has dealt with. Writer only.
   var hasDeletes = false
+  /// The sequence of the newest delete of any kind. Writer only.
+  var newestDelete = SequenceNumber.zero
   /// Called at the first delete. Set by the owner before the first entry.
   var onDelete: Callback?
 

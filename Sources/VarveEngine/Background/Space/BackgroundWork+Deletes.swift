@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Flushes memtables whose deletes free much, once they have had no writes for a while.
+/// Flushes memtables whose deletes free much, once they have had no deletes for a while, or have kept some for long.
 ///
 /// A delete frees space only when a compaction merges it with what it hides, so not before its flush. A memtable that
 /// no write fills would keep that from happening: thirty thousand deletes take a megabyte of it, and may hide all
@@ -8,13 +8,16 @@ internal import Synchronization
 ///
 /// # Cost
 /// A commit pays nothing: a memtable notes its first delete, which sets the timer. The timer runs as long as memtables
-/// with deletes change; then each of them is sampled once, until it gets another delete.
+/// with deletes change; then each of them is sampled once, until it gets another delete. One that gets deletes all the
+/// time is sampled at each fourth look.
 ///
 /// # Concurrency
 /// One timer at a time. Whether a memtable has deletes is read and changed by the leader.
 extension BackgroundWork {
-  /// The time between two looks. A memtable that is the same at two of them had no write for that time.
+  /// The time between two looks. A memtable with the same newest delete at two of them had none for that time.
   private static let deleteLookNanoseconds: UInt64 = 30_000_000_000
+  /// The number of looks after which a memtable is sampled although it has new deletes.
+  private static let deleteLookMaximum = 4
   /// The share of a family's tables that the deletes of a memtable must hide for it to be flushed, as a divisor.
   private static let shadowedShare: UInt64 = 20
   /// The bytes that the deletes must hide: a flush and a compaction take some blocks of the device themselves.
@@ -25,6 +28,13 @@ extension BackgroundWork {
     let family: ColumnFamily
     let table: MemTable
     let newest: SequenceNumber
+  }
+
+  /// What a look found.
+  struct SeenDeletes: Sendable {
+    let newest: SequenceNumber
+    /// The number of looks since the memtable got its first delete, or was sampled.
+    var lookCount: Int
   }
 
   /// Looks at memtables that have deletes from now on, beginning with those of a replay.
@@ -55,12 +65,19 @@ extension BackgroundWork {
 
   private func lookAtDeletes() {
     guard let found = memTablesWithDeletes() else { return }
-    let before = state.withLock { state in
-      defer { state.seenDeletes = Dictionary(uniqueKeysWithValues: found.map { ($0.family.id, $0.newest) }) }
-      return state.seenDeletes
+    let due = state.withLock { state in
+      var seen: [FamilyID: SeenDeletes] = [:]
+      let due = found.filter { one in
+        let before = state.seenDeletes[one.family.id]
+        let lookCount = (before?.lookCount ?? 0) + 1
+        let isDue = before?.newest == one.newest || lookCount > Self.deleteLookMaximum
+        seen[one.family.id] = SeenDeletes(newest: one.newest, lookCount: isDue ? 0 : lookCount)
+        return isDue
+      }
+      state.seenDeletes = seen
+      return due
     }
-    let quiet = found.filter { before[$0.family.id] == $0.newest }
-    settle(quiet, leaving: Set(quiet.filter { !hidesMuch($0) }.map(\.family.id)))
+    settle(due, leaving: Set(due.filter { !hidesMuch($0) }.map(\.family.id)))
   }
 
   /// Returns the active memtables that have deletes that no look has settled, or `nil` if there is a leader.
@@ -71,25 +88,25 @@ extension BackgroundWork {
       for family in registry.all {
         let table = family.state.active(lead)
         guard table.hasDeletes else { continue }
-        all.append(MemTableWithDeletes(family: family, table: table, newest: table.largestSequence))
+        all.append(MemTableWithDeletes(family: family, table: table, newest: table.newestDelete))
       }
       found = all
     }
     return found
   }
 
-  /// Freezes the memtables of `quiet` that have not changed, except those of the families in `leaving`, which are not
-  /// looked at again before their next delete.
-  private func settle(_ quiet: [MemTableWithDeletes], leaving: Set<FamilyID>) {
-    if quiet.isEmpty || isClosing { return }
+  /// Freezes memtables that were sampled, except those of the families in `leaving`, which are not looked at again
+  /// before their next delete.
+  private func settle(_ sampled: [MemTableWithDeletes], leaving: Set<FamilyID>) {
+    if sampled.isEmpty || isClosing { return }
     pipeline.leadIfFree { lead in
-      for one in quiet {
+      for one in sampled {
         let table = one.family.state.active(lead)
-        guard table === one.table, table.largestSequence == one.newest else { continue }
-        if leaving.contains(one.family.id) {
-          table.forgetDeletes()
-        } else {
+        guard table === one.table else { continue }
+        if !leaving.contains(one.family.id) {
           pipeline.memory.freeze(one.family.state, lead)
+        } else if table.newestDelete == one.newest {
+          table.forgetDeletes()
         }
       }
     }
