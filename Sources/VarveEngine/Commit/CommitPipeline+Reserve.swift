@@ -4,7 +4,9 @@ internal import Synchronization
 ///
 /// Such a batch has at least one delete. Its puts and operands take at most 4 KiB, and 256 bytes and twice the key for
 /// each delete, besides those that the database itself adds: so a deleted object takes its index entries with it, and
-/// its entry in the feed and its counts are written. Every other batch is refused with `.noSpace`.
+/// its entry in the feed and its counts are written. Every other batch is refused with `.noSpace`. All puts together may
+/// take a quarter of the reserve, so a program that goes on updating rows, or moving them from key to key, leaves space
+/// for deletes.
 extension CommitPipeline {
   private static var putBytesMaximum: Int { 4 << 10 }
   private static var putBytesPerDelete: Int { 256 }
@@ -15,6 +17,9 @@ extension CommitPipeline {
     let exhaust: @Sendable () -> Void
     /// Returns whether only writes that free space are accepted.
     let isExhausted: @Sendable () -> Bool
+    /// Counts the bytes that a write puts besides its deletes. Returns false if the puts of all such writes together
+    /// would take too much of the reserve.
+    let admit: @Sendable (_ putBytes: Int) -> Bool
     /// Notes that a write that frees space was accepted, and gives up the space of the reserve. Returns whether there
     /// was some.
     let giveUp: @Sendable () -> Bool
@@ -26,8 +31,10 @@ extension CommitPipeline {
   /// A Boolean value that indicates whether only batches that free space are accepted.
   var acceptsOnlyDeletes: Bool { reserveUse.withLock { $0 }?.isExhausted() ?? false }
 
-  /// Returns whether a batch is accepted on a full disk. `ownByteCount` bytes of its end are the database's own.
-  static func freesSpace(_ payload: ByteView, ownByteCount: Int) -> Bool {
+  /// Returns the bytes that a batch puts besides its deletes, or `nil` if it is not accepted on a full disk.
+  ///
+  /// `ownByteCount` bytes of its end are the database's own.
+  static func putBytes(onFullDisk payload: ByteView, ownByteCount: Int) -> Int? {
     var reader = BatchReader(payload)
     var putBytes = 0
     var allowed = putBytesMaximum
@@ -41,15 +48,20 @@ extension CommitPipeline {
         allowed += putBytesPerDelete + 2 * (entry.key.count + entry.value.count)
       }
     }
-    return hasDelete && putBytes <= allowed
+    return hasDelete && putBytes <= allowed ? putBytes : nil
   }
 
-  /// Throws `.noSpace` if only batches that free space are accepted, and this one does not. One that does gives up the
-  /// reserve.
+  /// Returns whether a batch is accepted on a full disk.
+  static func frees(_ payload: ByteView, _ terms: CommitTerms) -> Bool {
+    putBytes(onFullDisk: payload, ownByteCount: terms.ownByteCount) != nil
+  }
+
+  /// Throws `.noSpace` if only batches that free space are accepted, and this one does not: `putBytes` is `nil`. One
+  /// that does gives up the reserve.
   @inline(never)
-  func checkAcceptance(frees: Bool) throws(EngineError) {
+  func checkAcceptance(putBytes: Int?) throws(EngineError) {
     guard let use = reserveUse.withLock({ $0 }), use.isExhausted() else { return }
-    guard frees else { throw Self.deletesOnlyError(log.directory) }
+    guard let putBytes, putBytes == 0 || use.admit(putBytes) else { throw Self.deletesOnlyError(log.directory) }
     _ = use.giveUp()
   }
 

@@ -147,7 +147,7 @@ final class CommitPipeline: @unchecked Sendable {
   ) throws(EngineError) -> Receipt {
     if isImpaired.load(ordering: .acquiring) {
       try repair(lead)
-      try checkAcceptance(frees: kind != .put && kind != .merge)
+      try checkAcceptance(putBytes: kind != .put && kind != .merge ? 0 : nil)
     }
     if family.isDropped { throw Self.droppedError(family) }
     let hasRoom = unsafe family.borrowedActive(lead).withGuaranteed {
@@ -312,7 +312,7 @@ final class CommitPipeline: @unchecked Sendable {
   ) throws(EngineError) -> Receipt {
     if isImpaired.load(ordering: .acquiring) {
       try repair(lead)
-      try checkAcceptance(frees: Self.freesSpace(payload, ownByteCount: terms.ownByteCount))
+      try checkAcceptance(putBytes: Self.putBytes(onFullDisk: payload, ownByteCount: terms.ownByteCount))
     }
     try resolveFamilies(payload, lead)
     // No other commit runs from here on: this thread leads until the batch is visible.
@@ -320,7 +320,7 @@ final class CommitPipeline: @unchecked Sendable {
     if let prepared = terms.prepared { touched.take(prepared) }
     do throws(EngineError) { try makeRoomInMemTables(lead) } catch {
       // What waits to be flushed may fit into the space of the reserve.
-      guard usesReserve(after: error, frees: Self.freesSpace(payload, ownByteCount: terms.ownByteCount)) else {
+      guard usesReserve(after: error, frees: Self.frees(payload, terms)) else {
         throw error
       }
       try makeRoomInMemTables(lead)
@@ -341,7 +341,7 @@ final class CommitPipeline: @unchecked Sendable {
       }
       while !log.current(lead).hasRoom(payloadSize: logged.count) {
         try makeRoomInLog(
-          logged.count, lead, frees: Self.freesSpace(payload, ownByteCount: terms.ownByteCount))
+          logged.count, lead, frees: Self.frees(payload, terms))
         try makeRoomInMemTables(lead)
       }
       position = try log.append(

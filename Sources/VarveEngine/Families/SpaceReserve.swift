@@ -24,6 +24,8 @@ final class SpaceReserve: Sendable {
     /// The size of the file, or `nil` if it does not exist.
     var size: UInt64?
     var isExhausted = false
+    /// The bytes that writes have put, besides their deletes, since only writes that free space are accepted.
+    var putBytes: UInt64 = 0
   }
 
   private let path: String
@@ -69,6 +71,16 @@ final class SpaceReserve: Sendable {
     state.withLock { state in
       guard state.size != nil, !state.isExhausted else { return false }
       state.isExhausted = true
+      return true
+    }
+  }
+
+  /// Counts bytes that a write puts while only writes that free space are accepted. Returns false, and counts nothing,
+  /// if all of them would be more than `limit`.
+  func admit(_ putBytes: UInt64, limit: UInt64) -> Bool {
+    state.withLock { state in
+      guard state.putBytes + putBytes <= limit else { return false }
+      state.putBytes += putBytes
       return true
     }
   }
@@ -162,5 +174,5 @@ final class SpaceReserve: Sendable {
   }
 
   /// Notes that there is space again.
-  func noteRegained() { state.withLock { $0.isExhausted = false } }
+  func noteRegained() { state.withLock { ($0.isExhausted, $0.putBytes) = (false, 0) } }
 }

@@ -65,6 +65,7 @@ extension BackgroundWork {
       .init(
         exhaust: { [weak self] in self?.noteLackOfSpace() },
         isExhausted: { [reserve] in reserve.isExhausted },
+        admit: { [weak self] in self?.admit($0) ?? false },
         giveUp: { [weak self] in self?.useReserve() ?? false }))
     tree.onNoSpace { [weak self] in
       self?.exhaustReserve()
@@ -98,6 +99,10 @@ extension BackgroundWork {
     metrics.events.emit(.writesChanged(.deletesOnly))
     lookAtReserveLater()
   }
+
+  /// Counts what a write that frees space puts. Returns false if all of them would put more than a quarter of the
+  /// reserve.
+  private func admit(_ putBytes: Int) -> Bool { reserve.admit(UInt64(putBytes), limit: wantedReserve / 4) }
 
   /// Uses the space of the reserve for a write that frees space. Returns false if it was used already.
   private func useReserve() -> Bool {
