@@ -21,6 +21,8 @@ open class ForwardingBackend: StorageBackend, @unchecked Sendable {
   open var isInMemory: Bool { true }
   /// The value of the wrapped backend.
   open var mayDelayCommits: Bool { base.mayDelayCommits }
+  /// The value of the wrapped backend.
+  open var acceptsOnlyDeletes: Bool { base.acceptsOnlyDeletes }
   /// Calls the wrapped backend.
   open func withoutWaiting(_ body: () throws -> Void) throws -> Bool { try base.withoutWaiting(body) }
   /// Calls the wrapped backend.

@@ -60,6 +60,11 @@ public final class EngineBackend: StorageBackend {
   /// Whether flushes or compactions cannot keep up, so that the engine slows writers down.
   public var mayDelayCommits: Bool { engine.mayDelayWrites }
 
+  /// Whether the disk is full, and the engine refuses all commits but those that free space.
+  public var acceptsOnlyDeletes: Bool {
+    !isClosed.load(ordering: .sequentiallyConsistent) && engine.acceptedWrites == .deletesOnly
+  }
+
   /// Runs `body` so that reads which would need a file throw. Reads that memtables and the block cache answer succeed.
   /// Returns false for a follower, which looks for new commits in files first.
   public func withoutWaiting(_ body: () throws -> Void) throws -> Bool {

@@ -30,6 +30,8 @@ public protocol StorageBackend: AnyObject, Sendable {
   /// Whether a commit may have to wait now because the storage cannot keep up with its work. An asynchronous call then
   /// commits on a separate thread. Default: false.
   var mayDelayCommits: Bool { get }
+  /// Whether the storage is full, and refuses all commits but those that free space. Default: false.
+  var acceptsOnlyDeletes: Bool { get }
   /// Runs `body` so that a read of this thread which would have to wait for a disk or a network throws instead.
   ///
   /// Returns false if a read did so, even if `body` caught the error, and if the storage cannot know, perhaps without
@@ -100,6 +102,8 @@ extension StorageBackend {
   public func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot { try snapshot() }
   /// The default, false.
   public var mayDelayCommits: Bool { false }
+  /// The default, false.
+  public var acceptsOnlyDeletes: Bool { false }
   /// Returns nil: the oldest version is not known.
   public func oldestVersion() throws -> CommitVersion? { nil }
   /// Returns false without running `body`.

@@ -28,6 +28,10 @@ public final class Database: Sendable {
   /// The directory of the database, or `:memory:` for one in memory.
   public var path: String { core.path }
 
+  /// Whether the disk is full, and the database refuses all writes but those that free space: deletes, and what belongs
+  /// to them. It accepts all writes again, without a call, when there is space. Safe from any thread.
+  public var acceptsOnlyDeletes: Bool { core.backend.acceptsOnlyDeletes }
+
   /// A number that distinguishes this database from its copies: a backup has a different one than its source. It is
   /// kept when the database is closed, moved or repaired. A copy of the files that another program made has the same
   /// number.

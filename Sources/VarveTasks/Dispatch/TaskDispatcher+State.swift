@@ -63,6 +63,11 @@ extension TaskDispatcher.State {
         timers.insert(entry)
         continue
       }
+      if isDiskFull, Self.makesReady(entry.action) {
+        entry.deadline = now + Self.fullDiskLook
+        timers.insert(entry)
+        continue
+      }
       late.append(now - entry.deadline)
       fire(entry.action, &work)
     }
@@ -78,6 +83,17 @@ extension TaskDispatcher.State {
     switch action {
     case .schedule, .ageing: true
     case .task, .line, .tokens, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: false
+    }
+  }
+
+  /// The time after which a full disk is looked at again.
+  static let fullDiskLook = Duration.seconds(1)
+
+  /// Returns whether a timer makes tasks ready that could not begin on a full disk.
+  private static func makesReady(_ action: TaskTimers.Action) -> Bool {
+    switch action {
+    case .task, .schedule, .ageing: true
+    case .line, .tokens, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: false
     }
   }
 
@@ -190,7 +206,7 @@ extension TaskDispatcher.State {
   ///
   /// All other tasks begin in the next turn of the loop.
   mutating func beginAhead() -> TaskRun? {
-    guard !ahead.isEmpty, let host, busyCount < host.workers, !isStopping, !areAllHeld else { return nil }
+    guard !ahead.isEmpty, let host, busyCount < host.workers, !isStopping, !areAllHeld, !isDiskFull else { return nil }
     if suspect != nil, runsAlone(host.clock.continuousNow) { return nil }
     guard let id = ring.first, let line = lines[id], line.isQueued, !line.family.isPaused, let entry = line.first,
       mayBeginAhead(entry), let line = nextLine()

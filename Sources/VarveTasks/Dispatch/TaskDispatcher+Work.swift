@@ -99,9 +99,12 @@ extension TaskDispatcher {
   ///
   /// The work consists, in this order, of what has ended, what is due, and what begins. `start` is the number of the
   /// start that asks: if another host runs tasks by now, the result is `nil`.
-  func takeWork(_ start: UInt32) -> TaskWork? {
+  ///
+  /// On a full disk only what has ended is taken, and what callers request.
+  func takeWork(_ start: UInt32, isDiskFull: Bool = false) -> TaskWork? {
     state.withLock { state in
       guard let host = state.host, host.start == start else { return nil }
+      state.isDiskFull = isDiskFull
       var work = TaskWork()
       state.changing = []
       state.turn += 1
@@ -109,7 +112,7 @@ extension TaskDispatcher {
       state.takeRequest(&work)
       state.takeEnds(&work, host)
       state.takeDue(&work, host)
-      if !state.isStopping, !state.areAllHeld {
+      if !state.isStopping, !state.areAllHeld, !isDiskFull {
         state.takeClaims(&work, host)
         state.takeTokens(&work, host)
         state.takeAhead(&work, host)
@@ -517,7 +520,10 @@ extension TaskDispatcher {
   var nextDeadline: Duration? {
     state.withLock { state in
       state.dropEndedAttempts()
-      guard let host = state.host, let first = state.timers.first else { return nil }
+      guard let host = state.host else { return nil }
+      // Space is returned without a notice.
+      if state.isDiskFull { return host.clock.continuousNow + TaskDispatcher.State.fullDiskLook }
+      guard let first = state.timers.first else { return nil }
       // The wall clock may be set, so it is checked at regular intervals. There may be dates on disk, too.
       if state.timers.wallCount > 0 || state.timers.end != nil {
         let minutes = host.clock.continuousNow.components.seconds / Self.wallLook.components.seconds + 1

@@ -112,6 +112,8 @@ public final class TaskDispatcher: Sendable {
     var isStopping = false
     /// Whether no task is taken, because the database is a copy.
     var areAllHeld = false
+    /// Whether no task begins or becomes ready, because the disk is full: its handler could write nothing.
+    var isDiskFull = false
     /// Whether rows of timers are being read.
     var isLoadingTimers = false
     /// The timers that came while rows of timers are being read, and that are after those in memory.
@@ -236,6 +238,9 @@ public final class TaskDispatcher: Sendable {
 
   /// Whether no task is taken, because the database is a copy.
   var areAllHeld: Bool { state.withLock { $0.areAllHeld } }
+
+  /// Whether no task begins, because the disk was full at the last turn of the loop.
+  var isDiskFull: Bool { state.withLock { $0.isDiskFull } }
 
   /// Adds the lines that have tasks on disk, and lets the host take work. All other lines have no tasks on disk.
   func discover(_ lines: [LineID]) {
@@ -560,7 +565,7 @@ extension TaskDispatcher.State {
     guard let host, isDiscovered, !isPumping else { return nil }
     guard
       !settlements.isEmpty || !pending.isEmpty || !requests.isEmpty || !strayClaims.isEmpty || needsTimers
-        || (!ring.isEmpty && busyCount < host.workers && !isStopping && !areAllHeld)
+        || (!ring.isEmpty && busyCount < host.workers && !isStopping && !areAllHeld && !isDiskFull)
     else { return nil }
     isPumping = true
     return host

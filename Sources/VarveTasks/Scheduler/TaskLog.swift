@@ -51,6 +51,10 @@ enum TaskLog {
     logger.error("the scheduler could not write to the database, and tries again", metadata: ["error": "\(error)"])
   }
 
+  static func diskFull(_ logger: Logger) {
+    logger.error("the disk is full: no task begins until there is space again")
+  }
+
   static func damaged(_ logger: Logger, _ error: any Error) {
     logger.error("a task can't be read, and is left out", metadata: ["error": "\(error)"])
   }

@@ -39,7 +39,9 @@ extension TaskScheduler {
       // A close waits for this loop. It may fail, so the loop then begins again, and until then no work is taken.
       if dispatcher.worker.isStopping { return beginPump(start) }
       let before = dispatcher.endCount.load(ordering: .acquiring)
-      guard let work = dispatcher.takeWork(start) else { break }
+      let isDiskFull = database.acceptsOnlyDeletes
+      if isDiskFull, !dispatcher.isDiskFull { TaskLog.diskFull(logger) }
+      guard let work = dispatcher.takeWork(start, isDiskFull: isDiskFull) else { break }
       if work.hasOnlyBegun, dispatcher.waitForEnd(after: before, of: work.begun) {
         dispatcher.putBack(begun: work.begun)
         continue

@@ -22,6 +22,7 @@ struct LogTests {
     case dead = "a task is dead"
     case damaged = "a task can't be read, and is left out"
     case failed = "the scheduler could not write to the database, and tries again"
+    case full = "the disk is full: no task begins until there is space again"
     case unreadable = "a part of the database can't be read, and what needs it is left out"
     case slot = "a task of a schedule could not be made, and its slot is left out"
     case abandoned = "handlers do not return, and are abandoned"
@@ -127,6 +128,14 @@ struct LogTests {
       return attempt(id, "no")
     case .damaged: return try await readDamaged()
     case .failed: return try await failToWrite()
+    case .full:
+      let backend = FullBackend(try EngineBackend.inMemory())
+      backend.fill(true)
+      let definition = DatabaseDefinition { TaskStorage.handle }
+      let scheduler = try scheduler(try await Database.open(backend, path: "/db", definition: definition))
+      try await start(scheduler)
+      await scheduler.stop()
+      return [:]
     case .unreadable: return try await failToRead()
     case .slot: return try await failToMakeSlot()
     case .abandoned: return try await abandon()
