@@ -86,15 +86,12 @@ extension TaskDispatcher.State {
     }
   }
 
-  /// The time after which a full disk is looked at again.
+  /// The time after which a full disk is looked at again: the space returns without a notice.
   static let fullDiskLook = Duration.seconds(1)
 
   /// Returns whether a timer makes tasks ready that could not begin on a full disk.
   private static func makesReady(_ action: TaskTimers.Action) -> Bool {
-    switch action {
-    case .task, .schedule, .ageing: true
-    case .line, .tokens, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: false
-    }
+    if case .task = action { true } else { findsTasks(action) }
   }
 
   private mutating func fire(_ action: TaskTimers.Action, _ work: inout TaskWork) {

@@ -98,9 +98,8 @@ extension TaskDispatcher {
   /// Returns the work to be done now, or `nil` if nothing is to be done. New work then wakes the host.
   ///
   /// The work consists, in this order, of what has ended, what is due, and what begins. `start` is the number of the
-  /// start that asks: if another host runs tasks by now, the result is `nil`.
-  ///
-  /// On a full disk only what has ended is taken, and what callers request.
+  /// start that asks: if another host runs tasks by now, the result is `nil`. On a full disk
+  /// the work has no task that begins or becomes ready.
   func takeWork(_ start: UInt32, isDiskFull: Bool = false) -> TaskWork? {
     state.withLock { state in
       guard let host = state.host, host.start == start else { return nil }
@@ -521,7 +520,6 @@ extension TaskDispatcher {
     state.withLock { state in
       state.dropEndedAttempts()
       guard let host = state.host else { return nil }
-      // Space is returned without a notice.
       if state.isDiskFull { return host.clock.continuousNow + TaskDispatcher.State.fullDiskLook }
       guard let first = state.timers.first else { return nil }
       // The wall clock may be set, so it is checked at regular intervals. There may be dates on disk, too.

@@ -32,7 +32,7 @@ final class FullBackend: ForwardingBackend, @unchecked Sendable {
 
 /// Tests of the scheduler while the disk is full: handlers could write nothing, so no task begins.
 struct FullDiskTests {
-  @Test func `on a full disk nothing begins or becomes ready, what runs ends, and all goes on with new space`()
+  @Test func `on a full disk nothing begins or becomes ready, what runs ends, and everything continues with new space`()
     async throws
   {
     let backend = FullBackend(try EngineBackend.inMemory())
