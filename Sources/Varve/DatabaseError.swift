@@ -74,7 +74,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let extensionMismatch = Code(.extensionMismatch)
     /// The build of an extension failed, before the database was opened.
     public static let extensionFailed = Code(.extensionFailed)
-    /// The closure of the write called `rollback()`. Nothing was committed.
+    /// The closure of the write called `rollBack()`. Nothing was committed.
     public static let rolledBack = Code(.rolledBack)
     /// It is not known whether the commit happened, or survives a loss of power.
     public static let outcomeUnknown = Code(.outcomeUnknown)

@@ -103,7 +103,7 @@ public final class TaskQueueBroker: Sendable {
   ) throws {
     if broker.name.isEmpty { throw TaskError.invalidValue("the name of a broker is empty") }
     // The actions of a database that did not have the extension are queued first.
-    try database.ready(actions)
+    try database.waitUntilReady(actions)
     var failure: (any Error)?
     try database.write { tx in
       let transaction = try tx[actions]

@@ -32,7 +32,7 @@ struct GoldenCheck {
     try store.migrate()
     try checkIndexes(of: store)
     try database.read { tx in
-      var ids = try store.identifiers(in: tx)
+      var ids = try store.ids(in: tx)
       while let id = try ids.next() { try check(id, store, tx) }
     }
   }

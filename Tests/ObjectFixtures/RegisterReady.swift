@@ -12,5 +12,5 @@ extension Database {
   }
 
   /// Waits with the blocking form of `ready`, for contexts in which that name means the asynchronous form.
-  func waitReady<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws { try ready(handle) }
+  func waitReady<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws { try waitUntilReady(handle) }
 }

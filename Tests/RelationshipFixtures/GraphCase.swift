@@ -169,5 +169,5 @@ struct GraphSteps {
 
 extension Database {
   /// Calls the blocking form of `ready`, for contexts in which that name means the asynchronous form.
-  func readyHere(_ graph: ExtensionHandle<Relationships>) throws { try ready(graph) }
+  func readyHere(_ graph: ExtensionHandle<Relationships>) throws { try waitUntilReady(graph) }
 }

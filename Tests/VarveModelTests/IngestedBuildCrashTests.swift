@@ -88,7 +88,7 @@ struct IngestedBuildCrashTests {
 
   private static func register(_ database: Database) throws -> ExtensionHandle<Numbers> {
     let handle = try database.core.register(Numbers(), "numbers", nil)
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     return handle
   }
 
@@ -114,7 +114,7 @@ struct IngestedBuildCrashTests {
         }
       } catch { Issue.record(error) }
     }
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     try database.close()
   }
 

@@ -76,9 +76,9 @@ struct ObjectBuildCrashTests {
   }
 
   private static func ready(_ database: Database, _ handles: Handles) throws {
-    try database.ready(handles.deriving)
-    try database.ready(handles.mirror)
-    try database.ready(handles.tally)
+    try database.waitUntilReady(handles.deriving)
+    try database.waitUntilReady(handles.mirror)
+    try database.waitUntilReady(handles.tally)
   }
 
   /// Fills the rows of `in` before an extension is registered, and adds some during the build.

@@ -37,7 +37,7 @@ extension ObjectRun {
     let database = try database
     let mirror = try database.core.register(ModelMirror(version: "\(extensions.version)"), "mirror", nil)
     let tally = try database.core.register(ModelTally(), "tally", nil)
-    try database.ready(tally)
+    try database.waitUntilReady(tally)
     (extensions.mirror, extensions.tally) = (mirror, tally)
   }
 

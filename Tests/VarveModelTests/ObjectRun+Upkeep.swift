@@ -114,7 +114,7 @@ extension ObjectRun {
     }
     for pin in pinned where random.oneIn(2) { try pin.reader.run { [self] tx in try compare(tx, of: pin.state) } }
     try database.renameCollection("renamed", to: pool.name)
-    if let tally = extensions.tally { try database.ready(tally) }
+    if let tally = extensions.tally { try database.waitUntilReady(tally) }
   }
 
   func reopen() throws {

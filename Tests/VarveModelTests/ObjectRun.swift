@@ -195,7 +195,7 @@ final class ObjectRun {
         scans = []
         try steps(in: tx, depth: 0)
         try checkChanges(tx)
-        if ending == .rollback { try tx.rollback() }
+        if ending == .rollback { try tx.rollBack() }
         if ending == .throwOut { throw Stop() }
         try drainScans()
       }

@@ -63,7 +63,7 @@ struct OperationFaultTests {
     do {
       try database.write { tx in
         try body(tx)
-        try tx.rollback()
+        try tx.rollBack()
       }
     } catch let error as DatabaseError where error.code == .rolledBack {}
   }

@@ -146,7 +146,7 @@ struct CancelledReadTests {
     "Database.inMemory(definition:options:)", "Database.inMemory(options:DatabaseDefinitionBuilder:)",
     "Database.open(_:path:definition:options:)", "Database.open(_:path:options:DatabaseDefinitionBuilder:)",
     "Database.open(at:definition:options:)", "Database.open(at:options:DatabaseDefinitionBuilder:)",
-    "Database.perform(label:durability:isolation:_:)", "Database.ready(_:)", "Database.rebuild(_:)",
+    "Database.perform(label:durability:isolation:_:)", "Database.waitUntilReady(_:)", "Database.rebuild(_:)",
     "Database.register(_:as:progress:)", "Database.register(_:as:replacing:progress:)",
     "Database.renameCollection(_:to:)",
     "Database.retry(_:)", "Database.sync(through:)", "Database.unregister(_:)", "Database.warmIndexes(of:)",

@@ -204,7 +204,7 @@ struct ConcurrentWriteTests {
         runCount += 1
         _ = try tx.removeAll()
         tx.onCommit { Issue.record("a transaction that was rolled back was committed") }
-        try tx.rollback()
+        try tx.rollBack()
       }
     }
     #expect(error?.code == .rolledBack)

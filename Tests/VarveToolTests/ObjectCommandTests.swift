@@ -233,8 +233,8 @@ struct ObjectCommandTests {
   @Test func `dump catalog prints every row of the catalog as text`() throws {
     try ObjectFixture.makeBooks(database)
     try ObjectFixture.with(database) { database in
-      try database.ready(try database.register(Counter(), as: "counter \"1\""))
-      try database.ready(try database.register(Counter(dependencies: ["counter \"1\""]), as: "second"))
+      try database.waitUntilReady(try database.register(Counter(), as: "counter \"1\""))
+      try database.waitUntilReady(try database.register(Counter(dependencies: ["counter \"1\""]), as: "second"))
     }
     let lines = Tool.lines(try Tool.good(["dump", "catalog", database]))
     #expect(lines.contains("format 1"))

@@ -72,7 +72,7 @@ struct RawRuleTests {
   private func keysKnown() throws -> [String] {
     try ObjectFixture.with(database) { database in
       let counter = try database.register(Counter(), as: "counter")
-      try database.ready(counter)
+      try database.waitUntilReady(counter)
       return try database.read { tx in try tx[counter].keys() }
     }
   }
@@ -85,7 +85,7 @@ struct RawRuleTests {
   @Test func `a load makes extensions stale, and they catch up when the program opens the database`() throws {
     try ObjectFixture.with(database, coder: .json) { database in
       try database.write { tx in try tx.set(1, key: "a", in: "numbers") }
-      try database.ready(try database.register(Counter(), as: "counter"))
+      try database.waitUntilReady(try database.register(Counter(), as: "counter"))
     }
     #expect(try state(database)?.contains("ready") == true)
     let result = try loadOne("b")
@@ -102,7 +102,7 @@ struct RawRuleTests {
   {
     try ObjectFixture.with(database, coder: .json) { database in
       try database.write { tx in for key in ["m", "z"] { try tx.set(1, key: key, in: "numbers") } }
-      try database.ready(try database.register(Counter(), as: "counter"))
+      try database.waitUntilReady(try database.register(Counter(), as: "counter"))
     }
     // Simulates a process that ended after the first row: the record of the extension says so, and the next row is
     // unknown.
@@ -123,7 +123,7 @@ struct RawRuleTests {
   @Test func `a load without rows does not make extensions stale`() throws {
     try ObjectFixture.with(database, coder: .json) { database in
       try database.write { tx in try tx.set(1, key: "a", in: "numbers") }
-      try database.ready(try database.register(Counter(), as: "counter"))
+      try database.waitUntilReady(try database.register(Counter(), as: "counter"))
     }
     let empty = try directory.file("empty", "\n \n")
     #expect(try Tool.good(["load", database, empty, "--collection", "numbers"]) == "loaded 0 rows from 3 B\n")

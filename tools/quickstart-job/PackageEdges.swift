@@ -110,7 +110,7 @@ struct PackageEdgeChecks {
           for id in ids[name] ?? [] { try tx.remove(key: id, in: PackageFormat.collection) }
           try tx[DebianPackage.graph].flush()
           removed = before - (try tx.count(in: PackageFormat.collection))
-          try tx.rollback()
+          try tx.rollBack()
         }
       } catch let error as DatabaseError where error.code == .rolledBack {}
     }

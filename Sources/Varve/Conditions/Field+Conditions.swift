@@ -1,11 +1,8 @@
-/// Values that a field can be compared with.
-public typealias Storable = Hashable & Sendable
-
 // Each operator compares the field with the value as `FieldPath.fitted` returns it: folded, if the field is.
 //
 // Each operator has a right operand of a single type, so that the compiler checks long conditions quickly.
 
-extension Field where Value: Storable {
+extension Field where Value: Hashable & Sendable {
   /// Returns the condition that the field has a value; nil equals nil.
   public static func == (field: Self, value: Value) -> Condition<Root> {
     let value = field.fieldPath.fitted(value)
@@ -22,7 +19,7 @@ extension Field where Value: Storable {
   }
 }
 
-extension Field where Value: Storable & Comparable {
+extension Field where Value: Hashable & Comparable & Sendable {
   /// Returns the condition that the field is less than a value.
   public static func < (field: Self, value: Value) -> Condition<Root> {
     let value = field.fieldPath.fitted(value)
@@ -76,7 +73,7 @@ extension Field where Value: Storable & Comparable {
 
 extension Field {
   /// Returns the condition that the field is not nil, and less than a value.
-  public static func < <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
+  public static func < <Wrapped: Hashable & Comparable & Sendable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
     let value = field.fieldPath.fitted(value)
     return field.comparison(.below(Operand(value), orEqual: false), FieldKeys.below(value, orEqual: false)) {
@@ -85,7 +82,7 @@ extension Field {
   }
 
   /// Returns the condition that the field is not nil, and less than or equal to a value.
-  public static func <= <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
+  public static func <= <Wrapped: Hashable & Comparable & Sendable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
     let value = field.fieldPath.fitted(value)
     return field.comparison(.below(Operand(value), orEqual: true), FieldKeys.below(value, orEqual: true)) {
@@ -94,7 +91,7 @@ extension Field {
   }
 
   /// Returns the condition that the field is not nil, and greater than a value.
-  public static func > <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
+  public static func > <Wrapped: Hashable & Comparable & Sendable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
     let value = field.fieldPath.fitted(value)
     return field.comparison(.above(Operand(value), orEqual: false), FieldKeys.above(value, orEqual: false)) {
@@ -103,7 +100,7 @@ extension Field {
   }
 
   /// Returns the condition that the field is not nil, and greater than or equal to a value.
-  public static func >= <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
+  public static func >= <Wrapped: Hashable & Comparable & Sendable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
     let value = field.fieldPath.fitted(value)
     return field.comparison(.above(Operand(value), orEqual: true), FieldKeys.above(value, orEqual: true)) {
@@ -112,7 +109,7 @@ extension Field {
   }
 
   /// Returns the condition that the field has a value in a range.
-  public func isIn<Wrapped: Storable & Comparable>(_ range: ClosedRange<Wrapped>) -> Condition<Root>
+  public func isIn<Wrapped: Hashable & Comparable & Sendable>(_ range: ClosedRange<Wrapped>) -> Condition<Root>
   where Value == Wrapped? {
     let (lower, upper) = (fieldPath.fitted(range.lowerBound), fieldPath.fitted(range.upperBound))
     return comparison(
@@ -121,7 +118,7 @@ extension Field {
   }
 
   /// Returns the condition that the field has a value in a range.
-  public func isIn<Wrapped: Storable & Comparable>(_ range: Range<Wrapped>) -> Condition<Root>
+  public func isIn<Wrapped: Hashable & Comparable & Sendable>(_ range: Range<Wrapped>) -> Condition<Root>
   where Value == Wrapped? {
     let (lower, upper) = (fieldPath.fitted(range.lowerBound), fieldPath.fitted(range.upperBound))
     return comparison(
@@ -131,7 +128,7 @@ extension Field {
 
   /// Returns the condition that the field has a list that contains a value.
   public func contains<Values: Collection & SendableMetatype>(_ element: Values.Element) -> Condition<Root>
-  where Value == Values?, Values.Element: Storable {
+  where Value == Values?, Values.Element: Hashable & Sendable {
     condition(.element(Operand(element)), FieldKeys.some([element])) { $0?.contains(element) ?? false }
   }
 }
@@ -192,7 +189,7 @@ extension Field where Value == Bool {
   public var isTrue: Condition<Root> { self == true }
 }
 
-extension Field where Value: Collection & SendableMetatype, Value.Element: Storable {
+extension Field where Value: Collection & SendableMetatype, Value.Element: Hashable & Sendable {
   /// Returns the condition that the field's list contains a value.
   @_disfavoredOverload
   public func contains(_ element: Value.Element) -> Condition<Root> {
@@ -215,13 +212,13 @@ extension Field {
 
   private func comparison(
     _ comparison: ConditionTerm<Root>.Comparison, _ keys: KeySet?, _ test: @escaping @Sendable (Value) -> Bool
-  ) -> Condition<Root> where Value: Storable {
+  ) -> Condition<Root> where Value: Hashable & Sendable {
     // For strings that are not in normal form, the operator and the keys have different results, so the keys are used.
     if let keys, Value.self == String.self { return condition(comparison, keys) { FieldKeys.has(keys, $0) } }
     return condition(comparison, keys, test)
   }
 
-  private func comparison<Wrapped: Storable>(
+  private func comparison<Wrapped: Hashable & Sendable>(
     _ comparison: ConditionTerm<Root>.Comparison, _ keys: KeySet?, _ test: @escaping @Sendable (Wrapped) -> Bool
   ) -> Condition<Root> where Value == Wrapped? {
     let keys = keys.map(FieldKeys.wrapped)

@@ -69,7 +69,7 @@ extension DatabaseCore {
       if isCommitted { return try attempt.result.get() }
       if noteNeedsWriter(attempt.transaction) { break }
     }
-    return try await writeInLine(terms, body)
+    return try await writeInTurn(terms, body)
   }
 
   /// A transaction whose closure has run, and which is to be committed once it has the writer.

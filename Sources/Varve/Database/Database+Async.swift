@@ -173,16 +173,16 @@ extension DatabaseCore {
     try requireWritable()
     try Task.checkCancellation()
     let isOnActor = isActor(#isolation)
-    if !isOnActor, writesInline, try writer.acquireSoon(terms.label) {
+    if !isOnActor, writesOnCallingThread, try writer.acquireSoon(terms.label) {
       let (result, commit) = try runHoldingWriter(terms, body)
       try await commit.waitSuspended(in: self)
       return result
     }
-    return try await writeInLine(terms, body)
+    return try await writeInTurn(terms, body)
   }
 
   /// Waits for the writer, suspended, on the threads of writers, and runs `body` and its commit there.
-  func writeInLine<Result: Sendable>(
+  func writeInTurn<Result: Sendable>(
     _ terms: WriteTerms, _ body: @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
     try await writerExecutor.runTask {
@@ -195,7 +195,7 @@ extension DatabaseCore {
 
   /// Whether a write may run on the calling thread if that blocks no actor: the storage keeps up. The task is suspended
   /// while it waits for the sync of a commit.
-  var writesInline: Bool { !backend.mayDelayCommits }
+  var writesOnCallingThread: Bool { !backend.mayDelayCommits }
 
   /// Runs `body` on the calling thread if `isInline` is true and the thread is not an actor's, and otherwise on a
   /// thread that may wait.

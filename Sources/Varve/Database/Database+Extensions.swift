@@ -2,7 +2,7 @@ internal import Synchronization
 
 extension Database {
   /// Registers an extension, which receives every change from then on. What it has missed is built in the background,
-  /// in chunks, while others write; `ready` waits for the end of the build.
+  /// in chunks, while others write; `waitUntilReady` waits for the end of the build.
   ///
   /// An extension that is known by its name with the same version is ready at once, or, if it can catch up
   /// (`ExtensionConfiguration.catchesUp`), once it has processed the changes made while no program had it registered.
@@ -60,7 +60,7 @@ extension Database {
   /// or one of the storage; `retry` builds again. Throws `.unknownExtension`, `.definitionDiffers` for a handle of
   /// another type, and `.invalidArgument` inside a transaction, which the build may have to wait for.
   @_disfavoredOverload
-  public func ready<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws {
+  public func waitUntilReady<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
     try core.requireNoBuild("extension \"\(handle.name)\" is waited for")
     try core.requireType(of: handle)
@@ -72,7 +72,7 @@ extension Database {
 
   /// Waits until an extension is built: see the synchronous form. Cancelling the task ends the wait with
   /// `CancellationError`, but not the build.
-  public func ready<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) async throws {
+  public func waitUntilReady<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) async throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
     try core.requireNoBuild("extension \"\(handle.name)\" is waited for")
     try core.requireType(of: handle)

@@ -74,7 +74,7 @@ extension Database {
   public func rows<First: KeyCodable>(
     in collection: String, beginningWith range: some KeyBounds<First>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<FetchedRow> {
-    let beginning = KeyBeginning(with: range)
+    let beginning = EncodedKeyRange(with: range)
     return rows(descending, limit) { tx in
       try tx.info(collection).map { [($0, try $0.storageRange(beginning))] } ?? []
     }

@@ -19,7 +19,7 @@ internal import FutexLocks
 ///  key    the row's key
 ///  value  byte       0, or 1 if the row is in no index
 ///         for each index in which the row has values
-///           4 bytes  number of the index, big-endian: `IndexPlan.number`
+///           4 bytes  number of the index, big-endian: `ErasedIndex.number`
 ///           varint   number of values
 ///             varint size of the value, and the value
 /// ```
@@ -39,7 +39,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   /// The indexes in the order of their names.
   let indexes: [NamedIndex<Instance>]
   /// The plans of the indexes, as the write path uses them.
-  let plans: [IndexPlan]
+  let plans: [ErasedIndex]
   /// Whether one of the indexes is unique.
   let hasUnique: Bool
   /// The version of everything that the values of rows depend on besides the definitions of the indexes.

@@ -1,7 +1,7 @@
 /// The values of a row in the indexes of its collection, as stored in the part `emitted` (`CollectionIndexes`).
 enum EmittedValues {
   /// Encodes the values. `plans` are the indexes by their slots.
-  static func write(_ keys: IndexKeys, isIndexed: Bool, _ plans: [IndexPlan], to bytes: inout [UInt8]) {
+  static func write(_ keys: IndexKeys, isIndexed: Bool, _ plans: [ErasedIndex], to bytes: inout [UInt8]) {
     bytes.removeAll(keepingCapacity: true)
     bytes.append(isIndexed ? 0 : 1)
     var position = 0
@@ -27,7 +27,7 @@ enum EmittedValues {
 
   /// Decodes the values of the existing indexes, in the order of their slots. Returns whether the row is in the
   /// indexes. Throws `.corruption`.
-  static func read(_ bytes: [UInt8], _ plans: [IndexPlan], into keys: inout IndexKeys) throws -> Bool {
+  static func read(_ bytes: [UInt8], _ plans: [ErasedIndex], into keys: inout IndexKeys) throws -> Bool {
     keys.removeAll()
     let (isIndexed, groups) = try groups(bytes)
     // The values of dropped indexes are ignored.

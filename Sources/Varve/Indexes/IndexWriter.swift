@@ -25,7 +25,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
   private let isReviewCounted: PartSet
   private let keyLimit: Int
   /// The kinds of the plans by slot, which are needed for each entry: reading them requires no reference counting.
-  private let kinds: [IndexPlan.Kind]
+  private let kinds: [ErasedIndex.Kind]
 
   private let state = StatePointer(State())
   private var isNewIndexed = true
@@ -122,7 +122,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
   }
 
   private func notUnique(
-    _ index: IndexPlan, _ value: [UInt8], _ row: [UInt8], _ holder: [UInt8]
+    _ index: ErasedIndex, _ value: [UInt8], _ row: [UInt8], _ holder: [UInt8]
   ) -> DatabaseError {
     DatabaseError(
       .notUnique,
@@ -361,7 +361,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     }
   }
 
-  private func refused(_ error: any Error, _ index: IndexPlan) -> any Error {
+  private func refused(_ error: any Error, _ index: ErasedIndex) -> any Error {
     guard let error = error as? DatabaseError else { return error }
     return DatabaseError(
       error.code, "the value of index \"\(index.name)\" can't be a key: \(error.message)",

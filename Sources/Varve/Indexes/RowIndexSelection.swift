@@ -12,7 +12,7 @@ struct RowIndexSelection: Sendable {
     _ index: RowIndex<Value>, _ range: (any KeyBounds<Value>)?, descending: Bool = false, limit: Int? = nil
   ) {
     terms = index.terms
-    bounds = Result { try range.map { try KeyBeginning(with: $0).bounds() } ?? ([], nil) }
+    bounds = Result { try range.map { try EncodedKeyRange(with: $0).bounds() } ?? ([], nil) }
     isDescending = descending
     self.limit = limit
   }

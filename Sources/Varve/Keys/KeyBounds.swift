@@ -13,12 +13,12 @@ public protocol KeyBounds<Bound> {
   /// Whether the upper bound belongs to the range.
   var includesUpperKey: Bool { get }
   /// The bounds of a range over the first parts of keys, or nil, which is the default, for a range over whole keys.
-  var beginning: KeyBeginning? { get }
+  var beginning: EncodedKeyRange? { get }
 }
 
 extension KeyBounds {
   /// The default, nil.
-  public var beginning: KeyBeginning? { nil }
+  public var beginning: EncodedKeyRange? { nil }
   /// The default, true.
   public var includesLowerKey: Bool { true }
 }

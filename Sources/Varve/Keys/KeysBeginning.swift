@@ -12,9 +12,9 @@
 /// `.invalidKey`. It is a value: safe from any thread.
 public struct KeysBeginning<Bound: KeyCodable>: KeyBounds, Sendable {
   /// The beginning of the keys.
-  public let beginning: KeyBeginning?
+  public let beginning: EncodedKeyRange?
 
-  init(_ beginning: KeyBeginning) { self.beginning = beginning }
+  init(_ beginning: EncodedKeyRange) { self.beginning = beginning }
 
   /// Always nil: `beginning` has the bounds.
   public var lowerKey: Bound? { nil }
@@ -27,19 +27,19 @@ public struct KeysBeginning<Bound: KeyCodable>: KeyBounds, Sendable {
 extension KeyBounds {
   /// Returns the range of the keys that begin with a value, or with the values of a shorter ``Compound``.
   public static func beginning<Key, First: KeyCodable>(with first: First) -> Self where Self == KeysBeginning<Key> {
-    KeysBeginning(KeyBeginning(with: KeyInterval(from: .including(first), to: .including(first))))
+    KeysBeginning(EncodedKeyRange(with: KeyInterval(from: .including(first), to: .including(first))))
   }
 
   /// Returns the range of the keys that begin with a value of a range.
   public static func beginning<Key, First: KeyCodable>(
     with range: some KeyBounds<First>
   ) -> Self where Self == KeysBeginning<Key> {
-    KeysBeginning(KeyBeginning(with: range))
+    KeysBeginning(EncodedKeyRange(with: range))
   }
 }
 
 /// A range over the first parts of keys, as bounds of their encoding.
-public struct KeyBeginning: Sendable {
+public struct EncodedKeyRange: Sendable {
   /// The type of the first parts.
   let keyType: KeyType
   private let encode: @Sendable (FoldedParts) throws -> (lower: [UInt8], upper: [UInt8]?)

@@ -17,16 +17,16 @@ extension Store {
     try access.cursor(ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit), tx)
   }
 
-  /// Returns all identifiers in order: `store.identifiers(in: tx)`. Nothing is decoded, and the values of the rows are
+  /// Returns all identifiers in order: `store.ids(in: tx)`. Nothing is decoded, and the values of the rows are
   /// not read. Throws `.invalidArgument` for a negative limit.
-  public func identifiers(
+  public func ids(
     descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Identifier> {
     StoreCursor(tx, try access.identifierScan(ScanTerms(range: .all, isDescending: descending, limit: limit), tx))
   }
 
   /// Returns the identifiers of a range in order. Throws `.invalidArgument` for a negative limit.
-  public func identifiers(
+  public func ids(
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Identifier> {
     let terms = ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit)
@@ -49,22 +49,22 @@ extension Store {
   }
 
   /// Returns all current identifiers in order. Nothing is decoded, and the values of the rows are not read.
-  public func identifiers(descending: Bool = false, limit: Int? = nil) -> Rows<Identifier> {
-    identifiers(ScanTerms(range: .all, isDescending: descending, limit: limit))
+  public func ids(descending: Bool = false, limit: Int? = nil) -> Rows<Identifier> {
+    ids(ScanTerms(range: .all, isDescending: descending, limit: limit))
   }
 
   /// Returns the current identifiers of a range in order.
-  public func identifiers(
+  public func ids(
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Identifier> {
-    identifiers(ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit))
+    ids(ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit))
   }
 
   private func rows(_ terms: ScanTerms) -> Rows<Instance> {
     Rows(RowSource(database.core) { [access] tx in try access.scan(terms, tx) })
   }
 
-  private func identifiers(_ terms: ScanTerms) -> Rows<Identifier> {
+  private func ids(_ terms: ScanTerms) -> Rows<Identifier> {
     Rows(RowSource(database.core) { [access] tx in try access.identifierScan(terms, tx) })
   }
 }

@@ -152,7 +152,7 @@ public final class TaskScheduler: Sendable {
       dispatcher = try database.read { tx in try tx.tasks.dispatcher }
     } catch let error as DatabaseError where error.code == .notReady {
       // A program without tasks has changed the database: the build of the extension takes no longer than a commit.
-      try database.ready(TaskStorage.handle)
+      try database.waitUntilReady(TaskStorage.handle)
       dispatcher = try database.read { tx in try tx.tasks.dispatcher }
     }
     dispatcher.use(clock)

@@ -36,7 +36,7 @@ extension ExtensionRun {
       try tx.replaceDefinition(of: Self.deriving, by: ModelDeriving(version: lastVersion))
     }
     if hasRows { pendingVersion = lastVersion } else { committed.version = lastVersion }
-    if !hasRows { try database.ready(Self.dependent) }
+    if !hasRows { try database.waitUntilReady(Self.dependent) }
     try noteCommitted()
   }
 
@@ -45,8 +45,8 @@ extension ExtensionRun {
     guard let version = pendingVersion else { return }
     note(.settle, version)
     let database = try database
-    try database.ready(Self.deriving)
-    try database.ready(Self.dependent)
+    try database.waitUntilReady(Self.deriving)
+    try database.waitUntilReady(Self.dependent)
     committed.version = version
     pendingVersion = nil
     try noteCommitted()

@@ -17,7 +17,7 @@ extension ExtensionRun {
     do {
       try database.write(durability: durability) { tx in
         try steps(in: tx, depth: 0)
-        if ending == .rollBack { try tx.rollback() }
+        if ending == .rollBack { try tx.rollBack() }
         if ending == .throwOut { throw Stop() }
       }
       guard ending == .commit else { throw ContractBroken("a closure threw, and its write did not") }
@@ -29,7 +29,7 @@ extension ExtensionRun {
       note(.conflict)
       hasReplaced = false
     }
-    if hasReplaced, ending == .commit { try database.ready(Self.dependent) }
+    if hasReplaced, ending == .commit { try database.waitUntilReady(Self.dependent) }
     try noteCommitted()
   }
 

@@ -144,7 +144,7 @@ final class ExtensionRun {
     opened = database
     // The version read in a process that died may be ahead of what it had acknowledged.
     lastRead = .zero
-    try database.ready(try database.core.register(ModelParts(), ModelParts.name, nil))
+    try database.waitUntilReady(try database.core.register(ModelParts(), ModelParts.name, nil))
     try register(registered, version: version ?? committed.version, replacing: old)
   }
 
@@ -152,7 +152,7 @@ final class ExtensionRun {
   func register(_ extensions: Registered, version: Int, replacing old: Int? = nil) throws {
     let database = try database
     if extensions.contains(.chain) {
-      try database.ready(try database.core.register(ModelChain(), "chain", nil))
+      try database.waitUntilReady(try database.core.register(ModelChain(), "chain", nil))
     }
     if extensions.contains(.deriving) {
       let definition = ModelDeriving(version: version)
@@ -163,14 +163,14 @@ final class ExtensionRun {
           try database.core.register(definition, "deriving", nil)
         }
       let dependent = try database.core.register(ModelDependent(keepsUp: keepsUp), "dependent", nil)
-      try database.ready(handle)
-      try database.ready(dependent)
+      try database.waitUntilReady(handle)
+      try database.waitUntilReady(dependent)
       committed.version = version
       pendingVersion = nil
     }
     if extensions.contains(.mirror) {
-      try database.ready(try database.core.register(ModelMirror(version: "1"), "mirror", nil))
-      try database.ready(try database.core.register(ModelTally(takesAllAtOnce: false), "tally", nil))
+      try database.waitUntilReady(try database.core.register(ModelMirror(version: "1"), "mirror", nil))
+      try database.waitUntilReady(try database.core.register(ModelTally(takesAllAtOnce: false), "tally", nil))
     }
   }
 

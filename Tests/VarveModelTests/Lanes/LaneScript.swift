@@ -67,8 +67,8 @@ final class LaneScript: Sendable {
 
   /// Registers all extensions, the derivation with the given version, and waits until they are built.
   static func register(_ database: Database, version: Int, replacing old: Int? = nil) throws {
-    try database.ready(try database.core.register(ModelParts(), ModelParts.name, nil))
-    try database.ready(try database.core.register(ModelChain(), "chain", nil))
+    try database.waitUntilReady(try database.core.register(ModelParts(), ModelParts.name, nil))
+    try database.waitUntilReady(try database.core.register(ModelChain(), "chain", nil))
     if let old {
       _ = try database.core.register(
         ModelDeriving(version: version), "deriving", replacing: ModelDeriving(version: old), nil)
@@ -76,10 +76,10 @@ final class LaneScript: Sendable {
       _ = try database.core.register(ModelDeriving(version: version), "deriving", nil)
     }
     let dependent = try database.core.register(ModelDependent(keepsUp: true), "dependent", nil)
-    try database.ready(Self.deriving)
-    try database.ready(dependent)
-    try database.ready(try database.core.register(ModelMirror(version: "1"), "mirror", nil))
-    try database.ready(try database.core.register(ModelTally(takesAllAtOnce: false), "tally", nil))
+    try database.waitUntilReady(Self.deriving)
+    try database.waitUntilReady(dependent)
+    try database.waitUntilReady(try database.core.register(ModelMirror(version: "1"), "mirror", nil))
+    try database.waitUntilReady(try database.core.register(ModelTally(takesAllAtOnce: false), "tally", nil))
   }
 
   /// Initializes a new database, with a row from before the first commit.
@@ -202,7 +202,7 @@ final class LaneScript: Sendable {
   /// Waits until the definition being built is in force.
   func settle(_ database: Database) throws {
     guard let pending = guarantee.pending else { return }
-    try database.ready(Self.deriving)
+    try database.waitUntilReady(Self.deriving)
     state.withLock { guarantee in
       guarantee.version = pending
       guarantee.pending = nil

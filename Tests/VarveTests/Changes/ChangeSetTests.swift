@@ -253,7 +253,7 @@ struct ChangeSetTests {
     #expect(throws: DatabaseError.self) {
       try database.change { tx throws in
         try tx.set(ChangedNote(""), key: "a", in: "notes")
-        try tx.rollback()
+        try tx.rollBack()
       }
     }
     #expect(throws: Stop.self) {

@@ -235,7 +235,7 @@ struct SubscriptionTests {
       #expect(throws: DatabaseError.self) {
         try database.change { tx in
           try tx.setCustomObject(5)
-          try tx.rollback()
+          try tx.rollBack()
         }
       }
       try database.besides { _ in }

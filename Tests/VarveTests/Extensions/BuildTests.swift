@@ -148,7 +148,7 @@ struct BuildTests {
       // The build continues after the wait has ended.
       while isCancelled.withLock({ !$0 }) { sched_yield() }
     }
-    let task = Task { try await database.ready(handle) }
+    let task = Task { try await database.waitUntilReady(handle) }
     task.cancel()
     await #expect(throws: CancellationError.self) { try await task.value }
     #expect(database.core.extensions.list["mirror"]?.build.isRunning == true)
@@ -157,7 +157,7 @@ struct BuildTests {
       try tx.set(-2, key: 4_999, in: "rows")
     }
     isCancelled.withLock { $0 = true }
-    try await database.ready(handle)
+    try await database.waitUntilReady(handle)
     try Self.expectRight(database, handle)
     #expect(errorCode { _ = try database.registerReady(Mirror(), as: "mirror") as ExtensionHandle } == .alreadyDefined)
   }

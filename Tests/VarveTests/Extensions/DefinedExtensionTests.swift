@@ -27,7 +27,7 @@ struct DefinedExtensionTests {
       let database = try Database.open(at: path, definition: definition)
       #expect(database.registeredExtensions == ["words"])
       try database.write { tx in try tx.set("sea", key: expected, in: "notes") }
-      try database.ready(words)
+      try database.waitUntilReady(words)
       #expect(try count(database, words, "sea") == expected)
       try database.close()
     }
@@ -70,7 +70,7 @@ struct DefinedExtensionTests {
       words
     }
     let opened = try Database.open(at: path, definition: definition)
-    #expect(throws: BadWord.self) { try opened.ready(words) }
+    #expect(throws: BadWord.self) { try opened.waitUntilReady(words) }
     #expect(errorCode { _ = try count(opened, words, "forbidden") } == .notReady)
     try opened.close()
     let hooks = Hooks().named("words")

@@ -278,7 +278,7 @@ struct PartVersionTests {
     let handle = try database.register(copy(), as: "copy")
     // No write may find one of them ready before the other.
     for key in 1..<50 { try database.change { tx in try tx.set(key, key: -key, in: "c") } }
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     #expect(try database.look { tx in try tx[handle].texts("copy").allSatisfy { $0.contains("=2:") } })
     #expect(try database.look { tx in try tx[handle].part("copy").count() } == 3_049)
     try database.endNow()

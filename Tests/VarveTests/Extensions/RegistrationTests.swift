@@ -22,9 +22,9 @@ struct RegistrationTests {
 
   @Test func `waiting for a handle of another type throws`() async throws {
     let database = try await Database.inMemory()
-    try await database.ready(try await database.register(WordCount(), as: "words"))
+    try await database.waitUntilReady(try await database.register(WordCount(), as: "words"))
     await #expect(throws: DatabaseError.self) {
-      do { try await database.ready(Scripted(events: []).named("words")) } catch let error as DatabaseError {
+      do { try await database.waitUntilReady(Scripted(events: []).named("words")) } catch let error as DatabaseError {
         #expect(error.code == .definitionDiffers)
         #expect(error.message.contains("WordCount") && error.message.contains("Scripted"), "\(error)")
         throw error
@@ -120,7 +120,7 @@ struct RegistrationTests {
     try database.write { tx in try tx.set("forbidden", key: 2_500, in: "notes") }
     #expect(throws: BadWord.self) { try database.registerReady(WordCount(stopsAt: "forbidden"), as: "words") }
     let words = WordCount().named("words")
-    #expect(throws: BadWord.self) { try database.ready(words) }
+    #expect(throws: BadWord.self) { try database.waitUntilReady(words) }
     let error = #expect(throws: DatabaseError.self) { try database.read { tx in _ = try tx[words] } }
     #expect(error?.code == .notReady && error?.message.contains("BadWord") == true)
     #expect(try database.core.backend.families().allSatisfy { !$0.name.hasPrefix("x.") })
@@ -138,7 +138,7 @@ struct RegistrationTests {
     #expect(progress.take() == [], "it was not built again")
     try database.write { tx in for key in 2_500...2_501 { try tx.set("fine", key: key, in: "notes") } }
     try database.retry(words)
-    try database.ready(words)
+    try database.waitUntilReady(words)
     #expect(try count(database, words, "fine") == 2)
     try database.close()
   }
@@ -175,13 +175,13 @@ struct RegistrationTests {
         if change.key.text == "200", isBroken.withLock({ $0 }) { throw Stop() }
       }, as: "parent")
     let child = try database.register(scripted(["parent"]) { _, _ in }, as: "child")
-    #expect(throws: Stop.self) { try database.ready(parent) }
-    #expect(errorCode { try database.ready(child) } == .notReady)
+    #expect(throws: Stop.self) { try database.waitUntilReady(parent) }
+    #expect(errorCode { try database.waitUntilReady(child) } == .notReady)
     #expect(database.registeredExtensions == ["parent", "child"])
     isBroken.withLock { $0 = false }
     try database.retry(parent)
-    try database.ready(parent)
-    try database.ready(child)
+    try database.waitUntilReady(parent)
+    try database.waitUntilReady(child)
     #expect(try database.read { tx in try tx[child].part("keys").count() } == 300)
   }
 
@@ -207,7 +207,7 @@ struct RegistrationTests {
     try database.change { tx in for key in 1_400..<1_500 { try tx.remove(key: key, in: "c") } }
     let handle = Scripted().named("unique")
     try database.retry(handle)
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     #expect(try database.read { tx in try tx[handle].part("values").count() } == 1_400)
   }
 
@@ -228,7 +228,7 @@ struct RegistrationTests {
     // The build is not a transaction, which `close` would refuse.
     try database.close()
     database = try kept.open(definition: definition)
-    try database.ready(words)
+    try database.waitUntilReady(words)
     #expect(try count(database, words, "word") == 20_000)
     try database.close()
   }

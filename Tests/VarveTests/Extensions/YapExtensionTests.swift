@@ -101,7 +101,7 @@ struct YapExtensionTests {
     #expect(throws: DatabaseError.self) {
       try database.write { tx in
         try tx.set("x", key: 2, in: "c")
-        try tx.rollback()
+        try tx.rollBack()
       }
     }
     #expect(record.take() == ["inserted c/2", "not committed"])

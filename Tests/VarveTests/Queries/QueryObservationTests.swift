@@ -162,7 +162,7 @@ struct QueryObservationTests {
       try await fields { tx in
         try? database.write { inner in
           try volumes.persist(Volume(id: 1, title: "undone", year: 2005), in: inner)
-          try inner.rollback()
+          try inner.rollBack()
         }
         try volumes.persist(Volume(id: 1, title: "y", year: 2006, tags: ["t"]), in: tx)
       } == ["year"])

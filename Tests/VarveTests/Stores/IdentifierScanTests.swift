@@ -12,26 +12,26 @@ struct IdentifierScanTests {
   ) throws {
     let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
-    #expect(try open.reading { tx in try Array(notes.identifiers(in: tx)) }.isEmpty)
+    #expect(try open.reading { tx in try Array(notes.ids(in: tx)) }.isEmpty)
     try open.writing { tx in try notes.persist(contentsOf: (0..<1_000).map { Note($0) }, in: tx) }
     try open.writing { tx throws in
       try notes.persist(Note(1_000), in: tx)
       try notes.persist(Note(id: 5, text: "five"), in: tx)
       _ = try notes.delete(10..<990, in: tx)
-      var begun = try notes.identifiers(in: tx)
+      var begun = try notes.ids(in: tx)
       _ = try notes.delete(..., in: tx)
       #expect(try begun.next() == 0)
       #expect(try Array(begun) == Array(1..<10) + Array(990...1_000))
-      #expect(try Array(notes.identifiers(in: tx)).isEmpty)
+      #expect(try Array(notes.ids(in: tx)).isEmpty)
       try notes.persist(contentsOf: [Note(3), Note(-3), Note(2)], in: tx)
-      #expect(try Array(notes.identifiers(in: tx)) == [-3, 2, 3])
-      #expect(try Array(notes.identifiers(descending: true, limit: 2, in: tx)) == [3, 2])
-      #expect(try Array(notes.identifiers(...2, descending: true, in: tx)) == [2, -3])
+      #expect(try Array(notes.ids(in: tx)) == [-3, 2, 3])
+      #expect(try Array(notes.ids(descending: true, limit: 2, in: tx)) == [3, 2])
+      #expect(try Array(notes.ids(...2, descending: true, in: tx)) == [2, -3])
       #expect(try notes.count(0..., in: tx) == 2)
       #expect(try tx.keys(Int.self, in: "notes") == [-3, 2, 3])
       #expect(try tx.keys(in: "notes", 0..., descending: true) == [3, 2])
       #expect(errorCode { _ = try tx.keys(String.self, in: "notes") } == .keyTypeDiffers)
-      #expect(errorCode { _ = try notes.identifiers(limit: -1, in: tx) } == .invalidArgument)
+      #expect(errorCode { _ = try notes.ids(limit: -1, in: tx) } == .invalidArgument)
     }
   }
 
@@ -40,19 +40,19 @@ struct IdentifierScanTests {
     let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (0..<600).map { Note($0) })
-    let all = notes.identifiers()
+    let all = notes.ids()
     try await notes.delete(100..<200)
     #expect(try await all.collect() == Array(0..<600))
-    #expect(try await notes.identifiers(98..<202).collect() == [98, 99, 200, 201])
-    #expect(try await notes.identifiers(descending: true, limit: 2).collect() == [599, 598])
-    await #expect(throws: DatabaseError.self) { try await notes.identifiers(limit: -1).first }
+    #expect(try await notes.ids(98..<202).collect() == [98, 99, 200, 201])
+    #expect(try await notes.ids(descending: true, limit: 2).collect() == [599, 598])
+    await #expect(throws: DatabaseError.self) { try await notes.ids(limit: -1).first }
 
     let bytes = Store(of: Data.self, key: String.self, in: open.database, collection: "bytes")
     try await bytes.persist(contentsOf: ["b": Data([1]), "a": Data(repeating: 2, count: 100_000), "c": Data()])
-    #expect(try await bytes.identifiers().collect() == ["a", "b", "c"])
-    #expect(try await bytes.identifiers("b"..., descending: true).collect() == ["c", "b"])
-    #expect(try open.reading { tx in try Array(bytes.identifiers(limit: 1, in: tx)) } == ["a"])
-    #expect(try open.reading { tx in try Array(bytes.identifiers(..<"c", in: tx)) } == ["a", "b"])
+    #expect(try await bytes.ids().collect() == ["a", "b", "c"])
+    #expect(try await bytes.ids("b"..., descending: true).collect() == ["c", "b"])
+    #expect(try open.reading { tx in try Array(bytes.ids(limit: 1, in: tx)) } == ["a"])
+    #expect(try open.reading { tx in try Array(bytes.ids(..<"c", in: tx)) } == ["a", "b"])
   }
 
   @Test func `a row that can't be decoded still has an identifier`() throws {
@@ -63,7 +63,7 @@ struct IdentifierScanTests {
     let notes = Store<NoteFormat>(in: after.database)
     try after.writing { tx throws in
       try notes.persist(Note(1), in: tx)
-      #expect(try Array(notes.identifiers(in: tx)) == [1, 2])
+      #expect(try Array(notes.ids(in: tx)) == [1, 2])
       #expect(errorCode { _ = try Array(notes.load(..., in: tx)) } == .decodingFailed)
     }
   }

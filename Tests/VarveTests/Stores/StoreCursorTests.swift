@@ -61,7 +61,7 @@ struct StoreCursorTests {
           let wanted = order.filter { isDescending ? $0 <= key : $0 >= key }
           var rows = try tx.rows(in: "notes", 2..., descending: isDescending)
           var instances = try notes.load(2..., descending: isDescending, in: tx)
-          var ids = try notes.identifiers(2..., descending: isDescending, in: tx)
+          var ids = try notes.ids(2..., descending: isDescending, in: tx)
           if key % 2 == 0 {
             // A cursor at its end must be able to seek, too.
             try rows.forEach { _ in }

@@ -76,7 +76,7 @@ struct CloseRowsTests {
     }
     // A collection created by its first reference has keys of that type.
     try database.write { tx in
-      _ = try tx.collectionNumber(making: RowKey("text", in: "made"))
+      _ = try tx.collectionNumber(creating: RowKey("text", in: "made"))
       #expect(throws: DatabaseError.self) { try tx.set("b", key: 5, in: "made") }
       try tx.set("b", key: "text", in: "made")
     }

@@ -40,9 +40,9 @@ struct KeysBeginningTests {
       let (low, high) = (Int(random.below(12)) - 4, Int(random.below(12)) - 4)
       for (bounds, holds) in Self.ranges(low, high) {
         let wanted = order.filter { holds($0.values.0) }
-        #expect(try await store.identifiers(.beginning(with: bounds)).collect() == wanted, "seed \(seed)")
+        #expect(try await store.ids(.beginning(with: bounds)).collect() == wanted, "seed \(seed)")
         #expect(
-          try await store.identifiers(.beginning(with: bounds), descending: true).collect() == wanted.reversed())
+          try await store.ids(.beginning(with: bounds), descending: true).collect() == wanted.reversed())
         #expect(try await store.count(.beginning(with: bounds)) == wanted.count)
         let rows = try await database.rows(in: "entries", beginningWith: bounds).collect()
         #expect(try rows.map { try $0.key(as: Key<Second>.self) } == wanted)
@@ -61,12 +61,12 @@ struct KeysBeginningTests {
         }
       }
       #expect(
-        try await store.identifiers(.beginning(with: low)).collect() == order.filter { $0.values.0 == low })
+        try await store.ids(.beginning(with: low)).collect() == order.filter { $0.values.0 == low })
     }
     let (removed, deleted) = (order.count { $0.values.0 > 4 }, order.count { $0.values.0 < 0 })
     #expect(try open.writing { tx in try tx.remove(in: "entries", beginningWith: 4..>) } == removed)
     #expect(try await store.delete(.beginning(with: ..<0)) == deleted)
-    #expect(try await store.identifiers().collect() == order.filter { $0.values.0 >= 0 && $0.values.0 <= 4 })
+    #expect(try await store.ids().collect() == order.filter { $0.values.0 >= 0 && $0.values.0 <= 4 })
   }
 
   @Test(arguments: StoreLocation.allCases)

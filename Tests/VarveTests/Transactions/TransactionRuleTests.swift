@@ -28,7 +28,7 @@ struct TransactionRuleTests {
           try tx.savepoint {
             try tx.remove(key: 0, in: "c")
             inside = try tx.rows(in: "c")
-            try tx.rollback()
+            try tx.rollBack()
           }
         } == .rolledBack)
       #expect(code { _ = try inside?.next() } == .cursorEnded)
@@ -76,7 +76,7 @@ struct TransactionRuleTests {
       try database.write { tx in
         try tx.set(1, key: 1, in: "c")
         tx.onCommit { completed.withLock { $0 += 1 } }
-        try tx.rollback()
+        try tx.rollBack()
       }
     }
     #expect(error?.code == .rolledBack)
@@ -92,7 +92,7 @@ struct TransactionRuleTests {
       do {
         try database.write { inner in
           try inner.set(2, key: 2, in: "c")
-          try inner.rollback()
+          try inner.rollBack()
         }
       } catch let error as DatabaseError where error.code == .rolledBack {}
       try tx.set(3, key: 3, in: "c")
@@ -104,7 +104,7 @@ struct TransactionRuleTests {
     let outermost = code {
       try database.write { tx in
         try tx.set(1, key: 1, in: "c")
-        do { try tx.rollback() } catch {}
+        do { try tx.rollBack() } catch {}
         try tx.set(2, key: 2, in: "c")
         // A nested transaction after it is independent, and is undone with the outer one.
         try database.write { inner in try inner.set(3, key: 3, in: "c") }
@@ -117,7 +117,7 @@ struct TransactionRuleTests {
       let nested = code {
         try database.write { inner in
           try inner.set(2, key: 2, in: "c")
-          do { try tx.rollback() } catch {}
+          do { try tx.rollBack() } catch {}
         }
       }
       #expect(nested == .rolledBack)
@@ -133,7 +133,7 @@ struct TransactionRuleTests {
       await #expect(throws: DatabaseError.self) {
         try await database.write { tx in
           try tx.set(5, key: 5, in: "c")
-          do { try tx.rollback() } catch {}
+          do { try tx.rollBack() } catch {}
         }
       }
     }

@@ -17,7 +17,7 @@ extension ExtensionRun {
   /// `time` is the 99th percentile of those that ended before the import's commit began.
   func asides(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(OnePart(isIndependent: true), as: "part")
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     let isImported = Mutex(false)
     let failure = Mutex<String?>(nil)
     let spans = Mutex<[Span]>([])

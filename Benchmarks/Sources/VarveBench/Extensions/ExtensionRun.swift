@@ -105,7 +105,7 @@ struct ExtensionRun {
 
   private func indexes(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(Indexes(), as: "indexes")
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     let time = try insert(database)
     try require(try database.read { try $0[handle].count() }, 3 * num)
     return perRow(time)
@@ -114,7 +114,7 @@ struct ExtensionRun {
   /// Measures updates that change no field of an index: old and new values are compared, and no part is written.
   private func updates(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(Indexes(followsOldRows: true), as: "indexes")
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     try insert(database)
     let time = try insert(database, isAgain: true)
     try require(try database.read { try $0[handle].count() }, 3 * num)
@@ -123,7 +123,7 @@ struct ExtensionRun {
 
   private func view(_ database: Database, batch: Int) throws -> ExtensionMeasurement {
     let handle = try database.register(Neighbours(), as: "view")
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     let time = try insert(database, batch: batch)
     try require(try database.read { try $0[handle].count() }, num)
     return perRow(time)
@@ -131,7 +131,7 @@ struct ExtensionRun {
 
   private func four(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(FourParts(), as: "four")
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     let time = try insert(database, Self.writeEach)
     try require(try database.read { try $0[handle].count() }, 4 * num)
     return perRow(time)
@@ -144,7 +144,7 @@ struct ExtensionRun {
     _ database: Database, _ form: PartDefinition.Form = .values
   ) throws -> ExtensionMeasurement {
     let handle = try database.register(OnePart(form: form), as: "part")
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     let time = try fill(database, handle, num, batch: Self.batch)
     try require(try database.read { try $0[handle].count() }, num)
     return perRow(time)
@@ -183,7 +183,7 @@ struct ExtensionRun {
     defer { try? database.close() }
     if database !== filled {
       handle = try database.register(OnePart(), as: "part")
-      try database.ready(handle)
+      try database.waitUntilReady(handle)
     }
     rest()
     // Each range has about four committed entries.
@@ -221,7 +221,7 @@ struct ExtensionRun {
   /// commit.
   private func ranges(_ database: Database, looks: Bool) throws -> ExtensionMeasurement {
     let handle = try database.register(OnePart(), as: "part")
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     try fill(database, handle, num, batch: 10_000)
     var random = entries.random("ranges")
     let span = UInt64.max / UInt64(Self.rangeCount * 2)
@@ -254,7 +254,7 @@ struct ExtensionRun {
     rest()
     let before = ProcessUsage.now().cpuNanoseconds
     let handle = try database.register(Indexes(count: 1), as: "index")
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     let time = ProcessUsage.now().cpuNanoseconds - before
     try require(try database.read { try $0[handle].count() }, 2 * count)
     return ExtensionMeasurement(time: Double(time) / Double(count) / 1e3)
@@ -272,7 +272,7 @@ struct ExtensionRun {
     let thread = OtherThreadClock()
     let before = ProcessUsage.now().cpuNanoseconds
     let handle = try database.register(Indexes(count: 1, catchesUp: true), as: "index") { _ in thread.note() }
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     let time = ProcessUsage.now().cpuNanoseconds - before
     let own = Double(thread.now()) / Double(count) / 1e3
     try require(try database.read { try $0[handle].count() }, 2 * count)
@@ -314,7 +314,7 @@ struct ExtensionRun {
   /// Measures the removal of all rows in one transaction, in another random order than that of their inserts.
   private func removal(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(Indexes(followsOldRows: true), as: "indexes")
-    try database.ready(handle)
+    try database.waitUntilReady(handle)
     try insert(database)
     var random = entries.random("removal")
     let keys = (0..<UInt64(num)).map { books.id($0) }.shuffled(using: &random)

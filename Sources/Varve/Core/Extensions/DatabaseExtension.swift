@@ -14,7 +14,7 @@
 ///   }
 /// }
 /// let words = try await database.register(WordCount(), as: "words")
-/// try await database.ready(words)
+/// try await database.waitUntilReady(words)
 /// let count = try database.read { tx in try tx[words].count(of: "sea") }
 /// ```
 ///

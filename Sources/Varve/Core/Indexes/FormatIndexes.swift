@@ -8,7 +8,7 @@ final class NamedIndex<Instance>: Sendable {
   /// The text that must be the same for the entries on disk to be usable.
   let definition: String
 
-  let plan: IndexPlan
+  let plan: ErasedIndex
   let foldedParts: FoldedParts
   /// The key of the index in the part `collisions`.
   let collisionsKey: [UInt8]
@@ -17,7 +17,7 @@ final class NamedIndex<Instance>: Sendable {
     self.name = name
     self.declaration = declaration
     self.definition = definition
-    plan = IndexPlan(name, declaration)
+    plan = ErasedIndex(name, declaration)
     foldedParts = FoldedParts(declaration.fields.map(\.path))
     collisionsKey = IndexFormat.collisionsKey(of: name, definition: definition)
   }

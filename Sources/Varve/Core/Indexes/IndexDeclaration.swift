@@ -2,7 +2,7 @@
 public struct IndexDeclaration<Instance>: Sendable {
   /// A function that appends the values of the instance at an address to a list, as those of the index with this
   /// number.
-  typealias Emit = IndexPlan.Emit
+  typealias Emit = ErasedIndex.Emit
 
   let identity = IndexIdentity()
   let kind: IndexKind

@@ -92,7 +92,7 @@ struct RowIndexTerms: Sendable {
   let isDeferred: Bool
   let isDirect: Bool
   let skipsInvalid: Bool
-  let emit: IndexPlan.Emit
+  let emit: ErasedIndex.Emit
 
   /// Returns the index for objects of a type. Throws `.invalidDefinition`.
   func named<Object>(_ type: Object.Type) throws -> NamedIndex<Object> {

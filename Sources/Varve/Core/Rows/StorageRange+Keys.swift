@@ -17,7 +17,7 @@ extension StorageRange {
   /// Creates the range of keys that begin with a value of a range, whatever parts come after it:
   /// `StorageRange(beginningWith: 1 ..> 3)`. Throws `.invalidKey`.
   public init<First: KeyCodable>(beginningWith range: some KeyBounds<First>) throws {
-    let (lower, upper) = try KeyBeginning(with: range).bounds()
+    let (lower, upper) = try EncodedKeyRange(with: range).bounds()
     self.init(lower: lower, upper: upper)
   }
 

@@ -55,7 +55,7 @@ final class AsyncTransaction: @unchecked Sendable {
 
   /// Runs `body` in a savepoint of its own at its turn, where writes of the database run.
   func nest<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
-    try await inTurn(isInline: core.writesInline) {
+    try await inTurn(isInline: core.writesOnCallingThread) {
       try transaction.check()
       return try ThreadFrame.run(transaction) { transaction in
         try transaction.savepoint { try body(transaction) }
@@ -82,7 +82,7 @@ final class AsyncTransaction: @unchecked Sendable {
 
   /// Gives the transaction to the storage, after the last call.
   func apply() async throws -> AppliedCommit {
-    try await core.run(isInline: core.writesInline, on: core.writerExecutor) {
+    try await core.run(isInline: core.writesOnCallingThread, on: core.writerExecutor) {
       try core.apply(transaction, terms)
     }
   }

@@ -51,7 +51,7 @@ extension ReadTransaction {
 
 extension WriteTransaction {
   /// Returns whether a row existed when the transaction began, whatever the transaction has done since.
-  public func contained(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
+  public func containedAtBeginning(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
     guard let info = try info(number) else { return false }
     return try snapshot.contains(info.storageKey(key), in: info.objects)
   }
@@ -61,7 +61,7 @@ extension WriteTransaction {
   /// If the collection does not exist yet, it is made with the type of the row's key, as the first row with that key
   /// would make it. The collection stays even if the transaction is rolled back. Throws `.invalidKey` if the bytes are
   /// not a valid key.
-  public func collectionNumber(making row: RowKey) throws -> UInt32 {
+  public func collectionNumber(creating row: RowKey) throws -> UInt32 {
     if let info = try knownInfo(row.collection) { return info.record.id }
     let keyType = KeyType(of: try row.withBytes { try KeyPart.parts(of: $0) })
     return try database.makeCollection(row.collection, keyType: keyType.description).record.id

@@ -21,7 +21,7 @@ extension ReadTransaction {
     in collection: String, beginningWith range: some KeyBounds<First>, descending: Bool = false
   ) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
-    return RowCursor(self, [scan(info, try info.storageRange(KeyBeginning(with: range)), descending)])
+    return RowCursor(self, [scan(info, try info.storageRange(EncodedKeyRange(with: range)), descending)])
   }
 
   /// Returns the number of rows whose compound keys begin with a value. Complexity: O(n) of these; nothing is decoded.
@@ -36,7 +36,7 @@ extension ReadTransaction {
     in collection: String, beginningWith range: some KeyBounds<First>
   ) throws -> Int {
     guard let info = try info(collection) else { return 0 }
-    return try count(try info.storageRange(KeyBeginning(with: range)), info)
+    return try count(try info.storageRange(EncodedKeyRange(with: range)), info)
   }
 
   /// Returns the number of rows whose keys are in a range. Complexity: O(n) of these; nothing is decoded.
@@ -67,7 +67,7 @@ extension WriteTransaction {
     in collection: String, beginningWith range: some KeyBounds<First>
   ) throws -> Int {
     guard let info = try info(collection) else { return 0 }
-    let range = try info.storageRange(KeyBeginning(with: range))
+    let range = try info.storageRange(EncodedKeyRange(with: range))
     return try savepoint { try remove(range, info) }
   }
 }
@@ -75,11 +75,11 @@ extension WriteTransaction {
 extension CollectionInfo {
   /// Returns the range of keys in the collection's families that begin with the parts of a key.
   func storageRange<Key: KeyCodable>(beginningWith first: Key) throws -> StorageRange {
-    try storageRange(KeyBeginning(with: KeyInterval(from: .including(first), to: .including(first))))
+    try storageRange(EncodedKeyRange(with: KeyInterval(from: .including(first), to: .including(first))))
   }
 
   /// Returns the range of keys in the collection's families with a given beginning. Throws `.keyTypeDiffers`.
-  func storageRange(_ beginning: KeyBeginning) throws -> StorageRange {
+  func storageRange(_ beginning: EncodedKeyRange) throws -> StorageRange {
     guard KeyType(record.keyType).begins(with: beginning.keyType) else {
       throw DatabaseError(
         .keyTypeDiffers,

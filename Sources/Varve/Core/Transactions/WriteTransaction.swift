@@ -21,7 +21,7 @@ public final class WriteTransaction: ReadTransaction {
   }
   /// The number of open savepoints.
   private var depth = 0
-  /// The depth at which `rollback` was called. It stays set until the savepoint of that depth is undone, even if the
+  /// The depth at which `rollBack` was called. It stays set until the savepoint of that depth is undone, even if the
   /// closure has caught the error.
   private var rolledBackDepth: Int?
   /// The writes to observed parts, or `nil` if none was observed when the transaction began.
@@ -105,16 +105,16 @@ public final class WriteTransaction: ReadTransaction {
   ///
   /// Any error that the closure throws does the same. A closure that catches the error of this method does not keep its
   /// `write`, which is undone and throws all the same.
-  public func rollback() throws -> Never {
+  public func rollBack() throws -> Never {
     rolledBackDepth = depth
     throw Self.rolledBackError
   }
 
   private static var rolledBackError: DatabaseError {
-    DatabaseError(.rolledBack, "the closure of the write called rollback(); nothing of it was kept")
+    DatabaseError(.rolledBack, "the closure of the write called rollBack(); nothing of it was kept")
   }
 
-  /// Throws at the end of the closure of a `write` if the closure has called `rollback`.
+  /// Throws at the end of the closure of a `write` if the closure has called `rollBack`.
   func requireNoRollback() throws {
     if rolledBackDepth == depth { throw Self.rolledBackError }
   }

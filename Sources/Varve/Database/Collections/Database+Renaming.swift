@@ -9,8 +9,8 @@ extension Database {
   ///
   /// Snapshots that are held have the collection under its former name. Observers, subscriptions, connections, and a
   /// process that follows this one receive a gap, after which they read again what they need. Extensions that receive
-  /// changes of the collection under either name are built again, because what they keep may contain its name; `ready`
-  /// waits for that.
+  /// changes of the collection under either name are built again, because what they keep may contain its name;
+  /// `waitUntilReady` waits for that.
   ///
   /// Complexity: O(extensions), independent of the number of rows. Throws `.notFound`, `.alreadyExists` if a collection
   /// has the new name, `.alreadyDefined` if the program has defined the collection under the old name,

@@ -19,7 +19,7 @@ struct IndexSelection<Format: StoreFormat>: Sendable {
   ) {
     let slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
     self.slot = slot
-    bounds = Result { try KeyBeginning(with: range).bounds(try Self.folded(slot.get())) }
+    bounds = Result { try EncodedKeyRange(with: range).bounds(try Self.folded(slot.get())) }
     isDescending = descending
     self.limit = limit
   }

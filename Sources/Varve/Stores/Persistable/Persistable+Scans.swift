@@ -19,14 +19,14 @@ extension Persistable {
 
   /// Returns all keys in order. Nothing is decoded, and the values of the rows are not read. Throws `.invalidArgument`
   /// for a negative limit.
-  public static func identifiers(
+  public static func ids(
     descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<ID> {
     StoreCursor(tx, try access(tx).identifierScan(ScanTerms(range: .all, isDescending: descending, limit: limit), tx))
   }
 
   /// Returns the keys of a range in order. Throws `.invalidArgument` for a negative limit.
-  public static func identifiers(
+  public static func ids(
     _ range: some KeyBounds<ID> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<ID> {
     let terms = ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit)
@@ -51,17 +51,17 @@ extension Persistable {
   }
 
   /// Returns all current keys in order. Nothing is decoded, and the values of the rows are not read.
-  public static func identifiers(
+  public static func ids(
     descending: Bool = false, limit: Int? = nil, in database: Database
   ) -> Rows<ID> {
-    store(in: database).identifiers(descending: descending, limit: limit)
+    store(in: database).ids(descending: descending, limit: limit)
   }
 
   /// Returns the current keys of a range in order.
-  public static func identifiers(
+  public static func ids(
     _ range: some KeyBounds<ID> & Sendable, descending: Bool = false, limit: Int? = nil, in database: Database
   ) -> Rows<ID> {
-    store(in: database).identifiers(range, descending: descending, limit: limit)
+    store(in: database).ids(range, descending: descending, limit: limit)
   }
 }
 

@@ -98,7 +98,7 @@ extension RelationshipsTransaction {
 
   private func existed(_ end: ArraySlice<UInt8>, _ writer: WriteTransaction) throws -> Bool {
     guard let number = EdgeFormat.collection(end) else { return true }
-    return try unsafe writer.contained(EdgeFormat.key(end).span.bytes, inCollection: number)
+    return try unsafe writer.containedAtBeginning(EdgeFormat.key(end).span.bytes, inCollection: number)
   }
 
   private func committedValue(of toKey: [UInt8], _ family: EdgeFamily) throws -> EdgeValue? {

@@ -78,7 +78,7 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   /// Returns the number of a row's collection, which is created if necessary.
   func number(making row: RowKey) throws -> UInt32 {
     if let lastNumber, lastNumber.name == row.collection { return lastNumber.number }
-    let number = try numbers[row.collection] ?? writing().collectionNumber(making: row)
+    let number = try numbers[row.collection] ?? writing().collectionNumber(creating: row)
     numbers[row.collection] = number
     lastNumber = (row.collection, number)
     return number

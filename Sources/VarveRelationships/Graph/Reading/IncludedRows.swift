@@ -96,7 +96,7 @@ public struct Included<Instance: Sendable, Item: Sendable>: Sendable {
 }
 
 /// A query whose instances are returned together with the rows that edges lead to.
-public struct IncludingQuery<Format: StoreFormat, Item: Persistable>: Sendable {
+public struct EdgeIncludingQuery<Format: StoreFormat, Item: Persistable>: Sendable {
   fileprivate let query: StoreQuery<Format>
   fileprivate let graph: ExtensionHandle<Relationships>
   fileprivate let name: EdgeName
@@ -130,7 +130,7 @@ extension StoreQuery {
   public func including<Item: Persistable>(
     edges graph: ExtensionHandle<Relationships>, _ name: EdgeName, _ type: Item.Type,
     _ direction: EdgeDirection = .outgoing
-  ) -> IncludingQuery<Format, Item> {
-    IncludingQuery(query: self, graph: graph, name: name, direction: direction)
+  ) -> EdgeIncludingQuery<Format, Item> {
+    EdgeIncludingQuery(query: self, graph: graph, name: name, direction: direction)
   }
 }

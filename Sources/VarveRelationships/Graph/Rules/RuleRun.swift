@@ -152,7 +152,7 @@ struct RuleRun {
     // After rules were applied, the edge may have existed.
     guard graph.log.hasInsertions, !graph.log.hasFlushed, !edge.isManual,
       let number = EdgeFormat.collection(edge.destination),
-      try unsafe !writer.contained(EdgeFormat.key(edge.destination).span.bytes, inCollection: number)
+      try unsafe !writer.containedAtBeginning(EdgeFormat.key(edge.destination).span.bytes, inCollection: number)
     else { return false }
     var toKey: [UInt8] = []
     EdgeFormat.appendToKey(edge.destination, edge.name, edge.source, to: &toKey)

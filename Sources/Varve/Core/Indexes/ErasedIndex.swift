@@ -1,5 +1,5 @@
 /// An index as the write path uses it: without generic types, which cost a lookup of their metadata at each use.
-final class IndexPlan: Sendable {
+final class ErasedIndex: Sendable {
   /// A function that appends the values of the instance at an address to a list, as those of the index with this
   /// number. `row` provides the row with its metadata if the index needs it.
   typealias Emit =
@@ -42,7 +42,7 @@ final class IndexPlan: Sendable {
   }
 }
 
-extension IndexPlan {
+extension ErasedIndex {
   var isDirect: Bool { kind.contains(.direct) }
   var isUnique: Bool { kind.contains(.unique) }
   var isDeferred: Bool { kind.contains(.deferred) }
