@@ -39,6 +39,7 @@ struct LayeringTests {
     ["Conditions"],
     ["Backend"],
     ["Core"],
+    ["Builds"],
     ["Indexes"],
     ["Database"],
     ["Connections"],

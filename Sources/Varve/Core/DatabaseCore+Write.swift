@@ -163,6 +163,12 @@ package struct WriteTerms: Sendable {
     self.waitsForWriter = waitsForWriter
   }
 
+  /// Returns the terms for a commit after which families of an extension are dropped. The commit has to survive a loss
+  /// of power, because the families are gone for certain afterwards, and the record must say so.
+  static func beforeDrop(_ name: String, isOfBuild: Bool = false) -> WriteTerms {
+    WriteTerms(label: "register \(name)", durability: .power, waitsForWriter: true, isOfBuild: isOfBuild)
+  }
+
   func timeout(_ options: DatabaseOptions) -> Duration {
     waitsForWriter ? .seconds(Int64.max / 4) : writerTimeout ?? options.writerTimeout
   }

@@ -236,6 +236,12 @@ package final class DatabaseCore: Sendable {
     }
   }
 
+  /// Throws if the caller is run by a build of this database.
+  func requireNoBuild(_ what: @autoclosure () -> String) throws {
+    guard BuildFrame.database == ObjectIdentifier(self) else { return }
+    throw DatabaseError(.invalidArgument, "\(what()) by a closure that a build calls, and that the build waits for")
+  }
+
   private func finish() throws {
     defer { closing.leave() }
     builds.close()

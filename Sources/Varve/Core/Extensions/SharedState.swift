@@ -73,6 +73,16 @@ final class SharedState: Sendable {
   }
 }
 
+/// The error of a shared state that could not follow a commit which changed its extension's content.
+struct SharedStateFailure: Error {
+  let cause: any Error
+
+  /// A holder for the error in a closure that can't throw.
+  final class Box {
+    var error: (any Error)?
+  }
+}
+
 /// A view of an extension's parts as of one commit.
 public struct SharedView: ~Copyable {
   private let open: OpenExtension

@@ -42,12 +42,6 @@ struct ExtensionBuild {
   var terms: WriteTerms { WriteTerms(label: label, waitsForWriter: true, isOfBuild: true) }
   var label: String { "build \(name)" }
 
-  /// Returns the terms for a commit after which families are dropped. The commit has to survive a loss of power,
-  /// because the families are gone for certain afterwards, and the record must say so.
-  static func termsBeforeDrop(_ name: String, isOfBuild: Bool = false) -> WriteTerms {
-    WriteTerms(label: "register \(name)", durability: .power, waitsForWriter: true, isOfBuild: isOfBuild)
-  }
-
   // MARK: - The thread
 
   /// Starts the build, unless it runs already or the database is being closed.
@@ -186,7 +180,7 @@ struct ExtensionBuild {
   func dropDeadFamilies() throws {
     if registered.number == 0 { return }
     if registered.awaitsDrop {
-      let asked = try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
+      let asked = try core.write(.beforeDrop(name, isOfBuild: true)) { transaction in
         try requireRegistered()
         if let stored = try registered.storedRecord(transaction) { try registered.rewrite(stored, transaction) }
         return registered.dropsAsked
@@ -209,7 +203,7 @@ struct ExtensionBuild {
   /// Empties the extension's parts and changes its record. Throws `SharedStateFailure` if the parts are emptied but the
   /// shared state could not follow.
   private func empty(_ change: (inout ExtensionRecord) -> Void) throws {
-    let failure = try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
+    let failure = try core.write(.beforeDrop(name, isOfBuild: true)) { transaction in
       try requireRegistered()
       var record = registered.record
       change(&record)
@@ -428,16 +422,6 @@ struct ExtensionBuild {
 /// An error of the extension that is being built.
 struct ExtensionFailure: Error {
   let cause: any Error
-}
-
-/// The error of a shared state that could not follow a commit which changed its extension's content.
-struct SharedStateFailure: Error {
-  let cause: any Error
-
-  /// A holder for the error in a closure that can't throw.
-  final class Box {
-    var error: (any Error)?
-  }
 }
 
 /// The error of a build that can't begin because a dependency is not ready and not being built. The build begins when

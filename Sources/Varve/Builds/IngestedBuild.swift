@@ -265,7 +265,7 @@ struct IngestedBuild {
         try Self.write(merged[index], memory.list[index], into: families[index], core)
       }
     }
-    let failure = try core.write(ExtensionBuild.termsBeforeDrop(registered.name, isOfBuild: true)) { transaction in
+    let failure = try core.write(.beforeDrop(registered.name, isOfBuild: true)) { transaction in
       try build.requireRegistered()
       var record = registered.record
       for index in record.parts.indices where parts.contains(PartSet(part: index)) {
@@ -295,7 +295,7 @@ struct IngestedBuild {
   private func dropUnfinished() throws {
     guard !registered.families.allSatisfy({ $0 == nil }) else { return }
     // If the outcome of that commit is unknown, it may have happened; this write throws then.
-    try core.write(ExtensionBuild.termsBeforeDrop(registered.name, isOfBuild: true)) { transaction in
+    try core.write(.beforeDrop(registered.name, isOfBuild: true)) { transaction in
       try build.requireRegistered()
       try registered.save(registered.record, transaction)
     }

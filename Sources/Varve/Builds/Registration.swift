@@ -59,7 +59,7 @@ struct Registration<Definition: DatabaseExtension> {
   }
 
   private func begin() throws -> RegisteredExtension {
-    let (registered, outcome) = try core.write(ExtensionBuild.termsBeforeDrop(name)) { transaction in
+    let (registered, outcome) = try core.write(.beforeDrop(name)) { transaction in
       let list = core.extensions.list
       try traits.check(name: name)
       guard definition is any ReservedExtension || !ReservedName.isReserved(name) else {

@@ -108,11 +108,3 @@ final class BuildList: Sendable {
 enum BuildFrame {
   @TaskLocal static var database: ObjectIdentifier?
 }
-
-extension DatabaseCore {
-  /// Throws if the caller is run by a build of this database.
-  func requireNoBuild(_ what: @autoclosure () -> String) throws {
-    guard BuildFrame.database == ObjectIdentifier(self) else { return }
-    throw DatabaseError(.invalidArgument, "\(what()) by a closure that a build calls, and that the build waits for")
-  }
-}

@@ -23,7 +23,7 @@ extension DatabaseCore {
   private func sweep() throws {
     var dead: [StorageFamily] = []
     // A dropped family is gone for certain, so the records that named it must be durably replaced before.
-    try write(ExtensionBuild.termsBeforeDrop("without what was replaced", isOfBuild: true)) { transaction in
+    try write(.beforeDrop("without what was replaced", isOfBuild: true)) { transaction in
       let needed = extensions.sweep(try backend.oldestVersion())
       var numbers: Set<UInt32> = []
       for family in try backend.families() {
