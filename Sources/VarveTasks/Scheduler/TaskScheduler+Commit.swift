@@ -145,7 +145,7 @@ extension TaskScheduler {
         case .line: entry = LineEntry(next, next.bytes)
         case .timed:
           dispatcher.insert(
-            TaskDelta.Timer(
+            TimedTask(
               id: next.id, key: next.position.key(of: next.id), due: next.position.due,
               deadline: now + .milliseconds(next.delay)), of: run.start)
         case .parked, .blocked: break

@@ -197,7 +197,7 @@ extension TaskScheduler {
   ) throws {
     var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
-    var timers: [TaskDelta.Timer] = []
+    var timers: [TimedTask] = []
     var (next, last): ([UInt8]?, [UInt8]?) = (nil, nil)
     let (now, continuous, wallSpans) = (clock.wallNow, clock.continuousNow, dispatcher.wallSpans)
     func add(_ key: [UInt8], _ value: [UInt8]) -> Bool {
@@ -213,7 +213,7 @@ extension TaskScheduler {
         let left = wallSpans.left(of: record.delay, due: due, at: continuous.milliseconds) ?? record.delay
         let wait = min(WallTime.wait(from: now, to: due), .milliseconds(left))
         timers.append(
-          TaskDelta.Timer(
+          TimedTask(
             id: record.id, key: key, due: due,
             deadline: record.delay > 0 ? continuous + wait : nil))
       } catch { TaskLog.damaged(logger, error) }
