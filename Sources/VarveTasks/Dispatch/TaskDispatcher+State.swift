@@ -396,8 +396,8 @@ extension TaskDispatcher.State {
   func isOfHost(_ start: UInt32) -> Bool { host?.start == start }
 
   /// Requests that the handler of a task end, and returns its Swift task, which the caller cancels without the lock:
-  /// closures of the program run at that. If the handler does not return in time, the attempt ends without it, unless nothing may overtake it
-  /// in its queue.
+  /// closures of the program run at that. If the handler does not return in time, the attempt ends without it, unless
+  /// nothing may overtake it in its queue.
   mutating func cancel(_ run: TaskRun) -> Task<Void, Never>? {
     let task = run.state.withLock { state in
       state.isCancelling = true

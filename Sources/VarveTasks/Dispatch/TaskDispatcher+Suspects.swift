@@ -21,8 +21,8 @@ extension TaskDispatcher.State {
     timers.insert(TaskTimers.Entry(deadline: end, wall: nil, suspending: nil, action: .suspect))
   }
 
-  /// Lets a task begin that a process has died with, and returns `nil`, or returns the way in which the turn of its line
-  /// ends because it has to wait.
+  /// Lets a task begin that a process has died with, and returns `nil`, or returns the way in which the turn of its
+  /// line ends because it has to wait.
   ///
   /// It begins when no other task runs. If others run for all of `TaskHolds.aloneTime`, it begins while they run.
   mutating func waitAlone(_ id: TaskID, _ host: TaskDispatcher.Host) -> TurnEnd? {

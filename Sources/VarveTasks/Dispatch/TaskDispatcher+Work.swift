@@ -189,8 +189,8 @@ extension TaskDispatcher {
     }
   }
 
-  /// Waits briefly for the end of a handler, if some attempts are short and none has ended since `count`. Returns whether
-  /// one has ended.
+  /// Waits briefly for the end of a handler, if some attempts are short and none has ended since `count`. Returns
+  /// whether one has ended.
   ///
   /// The thread that starts handlers then receives their ends without going to sleep. Going to sleep and being woken
   /// takes longer than such a handler.
@@ -367,7 +367,7 @@ extension TaskDispatcher {
   }
 
   /// Ends an attempt in memory alone, because its end can't be written. Its task does not run until the next start.
-  func leave(_ settlement: TaskSettlement, _ timers: [TaskTimers.Entry]) {
+  func leaveOut(_ settlement: TaskSettlement, _ timers: [TaskTimers.Entry]) {
     let run = settlement.run
     let isDone = if case .outcome(.done) = settlement.end { true } else { false }
     let host = state.withLock { state -> Host? in
@@ -387,7 +387,7 @@ extension TaskDispatcher {
   }
 
   /// Lets a task not run until the next start, because its last attempt could not be recovered.
-  func leave(_ id: TaskID) { state.withLock { $0.holds.leaveOut(id, isDone: false) } }
+  func leaveOut(_ id: TaskID) { state.withLock { $0.holds.leaveOut(id, isDone: false) } }
 
   /// Notes that a part of the work that was taken is about to be committed.
   func beginCommit(_ start: UInt32) {
@@ -517,8 +517,8 @@ extension TaskDispatcher {
   /// The number of attempts that have or wait for a worker, and whether there is work to do now.
   var workload: (running: Int, hasWork: Bool) { workload(leavingCallers: false) }
 
-  /// Returns the number of attempts that have or wait for a worker, and whether there is work to do now, with or without
-  /// the attempts whose handlers wait for a stop.
+  /// Returns the number of attempts that have or wait for a worker, and whether there is work to do now, with or
+  /// without the attempts whose handlers wait for a stop.
   func workload(leavingCallers: Bool) -> (running: Int, hasWork: Bool) {
     state.withLock { state in
       let runs = leavingCallers ? state.running.hasOthers : !state.running.runs.isEmpty

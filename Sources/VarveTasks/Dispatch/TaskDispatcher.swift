@@ -42,10 +42,11 @@ public final class TaskDispatcher: Sendable {
     /// Whether no task begins or becomes ready, because the disk is full: its handler could write nothing. It is the
     /// state of the disk at the last turn of any start, so that a disk that stays full is reported once.
     var isDiskFull = false
-    /// Whether no more tasks are taken. A stop sets it, and it stays set until the next host is attached, so that nothing
-    /// begins in between.
+    /// Whether no more tasks are taken. A stop sets it, and it stays set until the next host is attached, so that
+    /// nothing begins in between.
     var isStopping = false
-    /// Whether a worker waits briefly for its next attempt. The worker itself ends its wait, which may be after a detach.
+    /// Whether a worker waits briefly for its next attempt. The worker itself ends its wait, which may be after a
+    /// detach.
     var isWorkerWaiting = false
     /// The largest numbers of tasks and rows that a turn of the loop has handled, in any start.
     var largestTurn = (tasks: 0, rows: 0)

@@ -70,7 +70,7 @@ extension TaskScheduler {
       }
       guard let id = try? keys.first.map({ try TaskKeys.id(of: $0, at: 5) }) else { return [] }
       TaskLog.unreadable(logger, "task \(id), which ran when the process ended", error)
-      dispatcher.leave(id)
+      dispatcher.leaveOut(id)
       return []
     }
   }

@@ -70,9 +70,10 @@ struct TaskTimers: ~Copyable {
   private(set) var end: [UInt8]? = TaskKeys.timer(.min)
   /// Whether rows are being read from disk.
   private(set) var isLoading = false
-  /// The tasks at or after `end` that came while rows are being read.
+  /// The tasks at or after `end` that were added during the current read.
   private var missed: [TimedTask] = []
-  /// The least of the keys from which on tasks came only to disk while rows are being read, or `nil` if none came.
+  /// The first key of the tasks that were added during the current read and are only on disk, or `nil` if there are
+  /// none. The read may not find them.
   private var moreMeanwhile: [UInt8]?
   /// Wall time minus continuous time, in milliseconds, at the last check.
   private var wallOffset: Int64 = 0
@@ -168,8 +169,8 @@ struct TaskTimers: ~Copyable {
 
   /// Adds the tasks of rows that were read. `tasks` is `nil` if reading has failed.
   ///
-  /// `next` is the first key that was not read, or `nil` if all rows are in memory now. Does nothing if no rows are being
-  /// read.
+  /// `next` is the first key that was not read, or `nil` if all rows are in memory now. Does nothing if no rows are
+  /// being read.
   mutating func endLoading(_ tasks: [TimedTask]?, next: [UInt8]?, _ clock: any SchedulerClock) {
     if !isLoading { return }
     isLoading = false

@@ -1,9 +1,10 @@
-/// The offset between the wall clock and the continuous clock, for each period in which it was constant since the start.
+/// The offset between the wall clock and the continuous clock, for each period in which it was constant since the
+/// start.
 ///
-/// The row of a task has only the date at which the task is due. If the task waits for a delay and the wall clock was set
-/// after the row was written, this date is too early or too late. The date minus the delay is the time of day at which
-/// the row was written. The offset of the period that contains this time converts the date to the continuous clock, by
-/// which the delay is measured.
+/// The row of a task has only the date at which the task is due. If the task waits for a delay and the wall clock was
+/// set after the row was written, this date is too early or too late. The date minus the delay is the time of day at
+/// which the row was written. The offset of the period that contains this time converts the date to the continuous
+/// clock, by which the delay is measured.
 struct WallSpans: Sendable {
   private struct Span: Sendable {
     /// The times of day that the clock showed, in milliseconds since 1970.

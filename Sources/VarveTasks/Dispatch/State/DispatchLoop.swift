@@ -1,5 +1,5 @@
-/// The loop of the scheduler, as the dispatcher sees it: whether a caller runs it, the turn and the commit that it makes,
-/// and what callers request of it.
+/// The loop of the scheduler, as the dispatcher sees it: whether a caller runs it, the turn and the commit that it
+/// makes, and what callers request of it.
 ///
 /// - At most one caller runs the loop: the one that has set `isPumping`. It runs it until a turn has no work.
 /// - While a commit is made, each row that a transaction removes is in `removedMeanwhile`, so that the effects of the
@@ -51,11 +51,11 @@ struct DispatchLoop: ~Copyable {
   /// Notes that a transaction has removed a row.
   mutating func noteRemoved(_ key: [UInt8]) { if isCommitting { removedMeanwhile.insert(key) } }
 
-  /// Takes the next request. Requests are handled one after the other, so that each one sees the changes of those before
-  /// it.
+  /// Takes the next request. Requests are handled one after the other, so that each one sees the changes of those
+  /// before it.
   ///
-  /// One that is about many tasks is the first work of a turn, and if there are ends that wait for the turn, it may come
-  /// only in every second one.
+  /// One that is about many tasks is the first work of a turn, and if there are ends that wait for the turn, it may
+  /// come only in every second one.
   mutating func takeRequest(_ work: inout TaskWork, hasEnds: Bool) {
     guard let request = requests.first else { return }
     let isLarge = request.ids.count > TaskWork.share

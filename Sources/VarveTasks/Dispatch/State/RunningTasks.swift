@@ -1,6 +1,7 @@
 internal import Synchronization
 
-/// The attempts of a start: those that run, their workers, those that have ended, and the claims of those that are next.
+/// The attempts of a start: those that run, their workers, those that have ended, and the claims of those that are
+/// next.
 ///
 /// - `busyCount` is the number of attempts that have a worker. An attempt has one from its beginning until its handler
 ///   has returned or was abandoned, so one that has ended may still have a worker.

@@ -68,7 +68,8 @@ struct TaskParents: ~Copyable {
   /// Adds tasks that have ended, and some of whose children transactions are changing.
   mutating func hold(_ ids: [TaskID]) { heldPending += ids }
 
-  /// Lets the children receive the end of tasks that had to wait for transactions. Returns whether there are such tasks.
+  /// Lets the children receive the end of tasks that had to wait for transactions. Returns whether there are such
+  /// tasks.
   mutating func releasePending() -> Bool {
     if heldPending.isEmpty { return false }
     pending += heldPending
