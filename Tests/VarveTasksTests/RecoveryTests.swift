@@ -106,11 +106,11 @@ struct RecoveryTests {
     await isRunning.wait()
     try fixture.write { tx in try tx.resume("a") }
     let dispatcher = fixture.scheduler.dispatcher
-    await fixture.poll { dispatcher.state.withLock { !$0.isPumping } }
+    await fixture.poll { dispatcher.state.withLock { !$0.loop.isPumping } }
     // Each of these commits lets the scheduler look for tasks to begin, and two workers are free.
     for number in 0..<10 {
       try fixture.enqueue("later \(number)") { $0.queue = QueueName("c-\(number)") }
-      await fixture.poll { dispatcher.state.withLock { !$0.isPumping } }
+      await fixture.poll { dispatcher.state.withLock { !$0.loop.isPumping } }
     }
     #expect(fixture.lines.take() == ["running"])
     gate.set()
@@ -406,9 +406,12 @@ struct RecoveryTests {
     #expect(fixture.lines.take().count == queues)
     await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
     let dispatcher = fixture.scheduler.dispatcher
-    #expect(dispatcher.state.withLock { $0.lines.count + $0.ring.count + $0.running.count + $0.ahead.count } == 0)
+    #expect(
+      dispatcher.state.withLock {
+        $0.lines.count + $0.lines.ring.count + $0.running.runs.count + $0.running.ahead.count
+      } == 0)
     // The tokens of the last queues had not been refilled when their lines were removed.
-    #expect(dispatcher.state.withLock { $0.families.count } < queues / 4)
+    #expect(dispatcher.state.withLock { $0.lines.families.count } < queues / 4)
     #expect(dispatcher.nextDeadline == nil)
     await fixture.scheduler.stop()
   }

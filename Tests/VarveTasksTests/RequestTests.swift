@@ -99,12 +99,12 @@ struct RequestTests {
     let record = try #require(try fixture.read { tx in try tx.tasks.parts.record(id) })
     let dispatcher = fixture.scheduler.dispatcher
     // Simulates the time between the commit and its notification: no other task is begun.
-    dispatcher.state.withLock { ($0.isCommitting, $0.isPumping) = (true, true) }
+    dispatcher.state.withLock { ($0.loop.isCommitting, $0.loop.isPumping) = (true, true) }
     try fixture.write { tx in try tx.edit(id, priority: 7) }
     var late = AsideDelta()
     late.entries = [(record.position.line, LineEntry(record, record.bytes))]
     dispatcher.apply(late, of: fixture.scheduler.state.withLock { $0.start })
-    dispatcher.state.withLock { $0.isPumping = false }
+    dispatcher.state.withLock { $0.loop.isPumping = false }
     #expect(dispatcher.state.withLock { $0.lines[record.position.line]?.entryCount } == 1)
     try fixture.write { tx in try tx.resume("default") }
     await fixture.scheduler.waitUntilIdle()

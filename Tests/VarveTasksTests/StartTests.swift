@@ -68,22 +68,22 @@ struct StartTests {
     #expect(start.dispatcher.takeWork(1)?.pending.map(\.rawValue) == [5, 6, 7])
   }
 
-  @Test func `turns are given one after the other, in the order in which they were requested`() async throws {
-    let (turns, lines) = (TaskTurns(), TaskFixture.Lines())
+  @Test func `callers hold a mutex one after the other, in the order in which they asked for it`() async throws {
+    let (mutex, lines) = (AsyncMutex(), TaskFixture.Lines())
     let (begun, ends) = (AsyncFlag(), AsyncFlag())
-    async let first: Void = turns.run {
+    async let first: Void = mutex.withLock {
       begun.set()
       await ends.wait()
       lines.add("first")
     }
     await begun.wait()
-    async let second: Void = turns.run { lines.add("second") }
+    async let second: Void = mutex.withLock { lines.add("second") }
     for _ in 0..<100 { await Task.yield() }
     #expect(lines.count == 0)
     ends.set()
     await first
     await second
-    await turns.run { lines.add("third") }
+    await mutex.withLock { lines.add("third") }
     #expect(lines.take() == ["first", "second", "third"])
   }
 

@@ -40,10 +40,12 @@ extension TaskModelRun {
     let (dispatcher, gate) = (fixture.scheduler.dispatcher, gate)
     if let host = dispatcher.timerFired() { host.wake() }
     await fixture.poll {
-      let isCalm = dispatcher.state.withLock { !$0.isPumping && $0.settlements.isEmpty && $0.requests.isEmpty }
-      return isCalm && gate.count == dispatcher.state.withLock { $0.busyCount }
+      let isCalm = dispatcher.state.withLock {
+        !$0.loop.isPumping && $0.running.settlements.isEmpty && $0.loop.requests.isEmpty
+      }
+      return isCalm && gate.count == dispatcher.state.withLock { $0.running.busyCount }
     }
-    let claimed = dispatcher.state.withLock { Array($0.running.keys) }
+    let claimed = dispatcher.state.withLock { Array($0.running.runs.keys) }
     let numbers = Dictionary(uniqueKeysWithValues: ids.map { ($0.value, $0.key) })
     let found = Set(claimed.compactMap { numbers[$0] })
     try require(found.count == claimed.count, "a task runs that should be gone")

@@ -391,9 +391,9 @@ final class TaskModelRun {
       }
     }
     let state = fixture.scheduler.dispatcher.state.withLock { state in
-      "pumping \(state.isPumping), busy \(state.busyCount), running \(state.running.keys), "
-        + "ring \(state.ring), ahead \(state.ahead.keys), pending \(state.pending), \(state.heldPending), held \(state.held), "
-        + "suspect \(String(describing: state.suspect)), settlements \(state.settlements.count), host \(state.host != nil), "
+      "pumping \(state.loop.isPumping), busy \(state.running.busyCount), running \(state.running.runs.keys), "
+        + "ring \(state.lines.ring), ahead \(state.running.ahead.claims.keys), pending \(state.parents.pending), \(state.parents.heldPending), held \(state.held), "
+        + "suspect \(String(describing: state.holds.suspect)), settlements \(state.running.settlements.count), host \(state.host != nil), "
         + "lines \(state.lines.values.map { "\($0.id) \($0.runningCount) \(String(describing: $0.first?.state))" })"
     }
     return "\(tasks); \(state)"

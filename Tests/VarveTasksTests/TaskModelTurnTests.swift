@@ -101,7 +101,8 @@ final class TaskModelTurnRun {
   /// The numbers of the last beginnings of lines.
   private var lastBegin: [String: Int] = [:]
   private var isSuspectLeft: Bool {
-    waiting.values.contains(where: \.isSuspect) || fixture.scheduler.dispatcher.state.withLock { $0.suspect != nil }
+    waiting.values.contains(where: \.isSuspect)
+      || fixture.scheduler.dispatcher.state.withLock { $0.holds.suspect != nil }
   }
 
   /// The lines: the names of queues, and limit keys after a "#".
@@ -272,7 +273,8 @@ final class TaskModelTurnRun {
       // Handlers that wait keep their workers, so if as many are busy afterwards, these are all.
       let waitingCount = handlers.state.withLock { $0.waiting.count }
       return dispatcher.state.withLock { state in
-        !state.isPumping && state.settlements.isEmpty && state.requests.isEmpty && state.busyCount == waitingCount
+        !state.loop.isPumping && state.running.settlements.isEmpty && state.loop.requests.isEmpty
+          && state.running.busyCount == waitingCount
       }
     }
     let begun = handlers.state.withLock { state in
@@ -358,8 +360,8 @@ final class TaskModelTurnRun {
 
   private func whatIsLeft() -> String {
     fixture.scheduler.dispatcher.state.withLock { state in
-      "busy \(state.busyCount), ring \(state.ring), ahead \(state.ahead.count), "
-        + "suspect \(String(describing: state.suspect)), postponed \(state.postponed) and \(state.postponedTasks), "
+      "busy \(state.running.busyCount), ring \(state.lines.ring), ahead \(state.running.ahead.count), "
+        + "suspect \(String(describing: state.holds.suspect)), postponed \(state.holds.postponedLines) and \(state.holds.postponedTasks), "
         + "lines "
         + state.lines.values.map { line in
           "\(line.name)#\(line.id.lane) \(line.runningCount) \(line.isQueued) \(line.waitsForFamily) \(line.isCalled)"
@@ -374,7 +376,9 @@ final class TaskModelTurnRun {
 
   /// Compares the claims on disk with the tasks that run, and those that are about to.
   private func checkClaims() throws {
-    let (ahead, strays) = fixture.scheduler.dispatcher.state.withLock { ($0.ahead, $0.strayClaims.count) }
+    let (ahead, strays) = fixture.scheduler.dispatcher.state.withLock {
+      ($0.running.ahead.claims, $0.running.ahead.strays.count)
+    }
     aheadCount += ahead.count
     try require(ahead.values.allSatisfy(\.isWritten) && strays == 0, "\(strays) claims are left")
     try fixture.read { tx in

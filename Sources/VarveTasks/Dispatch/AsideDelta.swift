@@ -1,7 +1,7 @@
 /// The effects of a commit of the scheduler on lines and timers, besides the attempts that it begins and ends.
 struct AsideDelta: Sendable {
   var entries: [(line: LineID, entry: LineEntry)] = []
-  var timers: [TaskDelta.Timer] = []
+  var timers: [TimedTask] = []
   var removed: [(line: LineID, id: TaskID, key: [UInt8])] = []
   /// The rows of tasks that waited for a time, and do not wait for it any more.
   var removedTimers: [[UInt8]] = []

@@ -5,10 +5,13 @@ internal import Varve
 ///
 /// The end of a parent has to find out whether the child waits for another one. The rows of parents that have ended
 /// before are deleted, but a scan still iterates over them until they are compacted away: a scan from the first row
-/// would make a group of n members cost n² steps. Here the end of a parent looks at one row. When the parent that this
-/// row stands for ends itself, the search begins at its row, in the direction in which the last search has found one,
-/// and turns only if that direction has no other: the next open one is near, whether the parents end in ascending or
-/// in descending order of their ids. Several of them run at once, so the order is not exact.
+/// would make a group of n members cost n² steps. Here the end of a parent reads one row, that of the remembered
+/// parent.
+///
+/// When the remembered parent ends, another open one is searched for. The search begins at the row of the parent that
+/// has ended and continues in the direction of the last search, and only if there is no open parent in that direction,
+/// in the other one. Parents usually end in ascending or in descending order of their ids, so the next open one is
+/// near. The order is not exact, because several parents run at once.
 ///
 /// A remembered parent is only a hint, which is checked against the rows before it is used.
 ///
@@ -61,8 +64,9 @@ final class OpenParents: Sendable {
 /// Remembers, for each cancelled task that keeps others blocked, the child that was last found to stay blocked.
 ///
 /// Each child that is cancelled then asks whether its parent keeps others blocked. A scan from the first child would
-/// pass all children before the one that stays blocked, and the rows of those that have left: n children would take n²
-/// steps. Here such a call looks at one row. When that child leaves itself, the search continues at its row.
+/// pass all children before the one that stays blocked, and the rows of those that do not wait any more: n children
+/// would take n² steps. Here such a call reads one row, that of the remembered child. When that child does not stay
+/// blocked any more, the search continues at its row.
 ///
 /// A remembered child is only a hint, which is checked against its row before it is used.
 ///

@@ -75,7 +75,7 @@ final class QueueFamily {
   /// Notes the nanoseconds that a handler has taken.
   func note(_ nanoseconds: Double, of handler: RegisteredHandler) {
     // An attempt that took an hour does not outweigh all later ones.
-    let nanoseconds = min(max(1, nanoseconds), 10 * TaskDispatcher.State.aheadNanoseconds)
+    let nanoseconds = min(max(1, nanoseconds), 10 * ClaimsAhead.nanoseconds)
     guard let index = durations.firstIndex(where: { $0.handler === handler }) else {
       return durations.append((handler, nanoseconds))
     }

@@ -63,7 +63,8 @@ struct TaskHandlers: Sendable {
     /// The handlers of prefixes, or of all queues.
     var others: [RegisteredHandler] = []
 
-    /// Returns a handler that would receive some of the tasks of a handler with a selector, or `nil` if no handler would.
+    /// Returns a handler that would receive some of the tasks of a handler with a selector, or `nil` if no handler
+    /// would.
     func overlapping(_ selector: QueueSelector) -> RegisteredHandler? {
       if case .named(let queue) = selector { return find(queue) }
       return others.first { $0.selector.overlaps(selector) } ?? named.first { selector.contains($0.key) }?.value

@@ -2,17 +2,9 @@ internal import Varve
 
 /// The effect of one commit on the tasks that run next.
 public struct TaskDelta: Sendable {
-  struct Timer: Sendable {
-    let id: TaskID
-    var key: [UInt8]
-    let due: Int64
-    /// The time on the continuous clock at which the task is due, or `nil` if it is due at a time of day.
-    let deadline: Duration?
-  }
-
   /// The tasks that came into a line.
   var entries: [(line: LineID, entry: LineEntry)] = []
-  var timers: [Timer] = []
+  var timers: [TimedTask] = []
   /// The lines into which more tasks came than `entries` has, each with the key from which on they are only on disk.
   var more: [LineID: [UInt8]] = [:]
   /// The rows of tasks that waited for a time, and do not wait for it any more.

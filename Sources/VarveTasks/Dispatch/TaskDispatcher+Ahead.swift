@@ -6,18 +6,12 @@ internal import Synchronization
 /// Such a claim changes neither the state of the task nor its position. Which task begins next is decided when a worker
 /// is free, by the same rules as for all tasks. All methods are called with the dispatcher's lock held.
 extension TaskDispatcher.State {
-  /// The maximum number of claims that are made ahead for each worker.
-  static let aheadMaximum = 15
-  /// The time in nanoseconds for whose attempts claims are made ahead.
-  static let aheadNanoseconds = 1e6
-
   /// Makes claims of the next tasks in line ahead, so that they begin without a commit: as many as the workers run in a
   /// millisecond.
   mutating func takeAhead(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
-    if wantingClaims.isEmpty { return }
-    let wanting = wantingClaims
-    wantingClaims = []
-    var room = host.workers * Self.aheadMaximum - ahead.count
+    let wanting = running.ahead.takeWanting()
+    if wanting.isEmpty { return }
+    var room = host.workers * ClaimsAhead.maximum - running.ahead.count
     let share = max(1, room / wanting.count)
     for id in wanting {
       guard let line = lines[id] else { continue }
@@ -35,56 +29,23 @@ extension TaskDispatcher.State {
   ) -> Int {
     let workers = min(host.workers, line.runningMaximum)
     var (number, count) = (0, 0)
-    while number < min(line.entryCount, workers * Self.aheadMaximum), count < maximum {
+    while number < min(line.entryCount, workers * ClaimsAhead.maximum), count < maximum {
       let entry = line.entry(number)
       number += 1
-      if claim(of: entry) != nil || held[entry.id] != nil || left[entry.id] != nil { continue }
+      if running.ahead.claim(of: entry) != nil || held[entry.id] != nil || holds.leftOut[entry.id] != nil { continue }
       // All other tasks are claimed when they begin.
-      guard !entry.isSuspect, ahead[entry.id] == nil, let value = entry.value,
+      guard !entry.isSuspect, !running.ahead.has(entry.id), let value = entry.value,
         let stored = try? TaskRecord(value, stamp: entry.stamp), !stored.mayHaveBegun,
-        let handler = handlers.find(stored.kind, line.name)
+        let handler = running.handlers.find(stored.kind, line.name)
       else { continue }
       // The tasks after one that takes long wait for it.
       guard let duration = line.family.duration(of: handler) else { break }
-      let wanted = workers * min(Self.aheadMaximum, Int(Self.aheadNanoseconds / duration))
+      let wanted = workers * min(ClaimsAhead.maximum, Int(ClaimsAhead.nanoseconds / duration))
       guard number <= wanted, let run = Self.run(stored, line, handler, host, isAhead: true) else { break }
-      ahead[run.id] = TaskDispatcher.ClaimAhead(run: run)
+      running.ahead.insert(run)
       work.ahead.append(run)
       count += 1
     }
     return count
-  }
-
-  /// Drops the claim of a task that was made ahead, because the task's row was removed.
-  mutating func dropAhead(_ id: TaskID, _ key: [UInt8]) {
-    guard let claim = ahead[id], claim.run.stored.position.revision == LineEntry.revision(of: key) else { return }
-    dropAhead(id)
-  }
-
-  /// Drops the claim of a task that was made ahead. A claim whose commit is being made is deleted after it.
-  mutating func dropAhead(_ id: TaskID) {
-    guard let claim = ahead.removeValue(forKey: id) else { return }
-    if claim.isWritten { strayClaims.append(claim.run.claimKey) }
-  }
-
-  /// Takes the attempts of which a row is to note that they have begun: those that have begun before the last turn and
-  /// still run, or all that run if the loop has nothing else to do.
-  ///
-  /// So the row costs nothing for handlers that are quick.
-  mutating func takeUnnoted(_ work: inout TaskWork) {
-    if unnoted.isEmpty { return }
-    unnoted.removeAll { run, _ in run.state.withLock { $0.isSettled } }
-    let areAll = work.isEmpty
-    var rest: [(run: TaskRun, turn: UInt64)] = []
-    for (run, turn) in unnoted {
-      guard areAll || turn + 1 < self.turn, work.left > 0 else {
-        rest.append((run, turn))
-        continue
-      }
-      run.state.withLock { $0.isNoted = true }
-      work.begun.append(run)
-    }
-    unnoted = rest
-    work.hasOnlyBegun = areAll && !work.begun.isEmpty
   }
 }

@@ -5,36 +5,15 @@ internal import Synchronization
 extension TaskDispatcher.State {
   // MARK: - Work of a turn
 
-  /// Takes the next request. Requests are handled one after the other, so that each one sees the changes of those before
-  /// it.
-  ///
-  /// One that is about many tasks is the first work of a turn, and may come only in every second one.
-  mutating func takeRequest(_ work: inout TaskWork) {
-    guard let request = requests.first else { return }
-    let isLarge = request.ids.count > TaskWork.share
-    if isLarge, !isRequestNext, !settlements.isEmpty || !pending.isEmpty {
-      isRequestNext = true
-      return
-    }
-    isRequestNext = false
-    work.requests = [requests.removeFirst()]
-  }
-
   /// Takes attempts that have ended, tasks whose children are left, and claims that are not needed any more.
   mutating func takeEnds(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
     let isDue = timers.first.map { $0.deadline <= host.clock.continuousNow } ?? false
-    let room = TaskWork.share * ((ring.isEmpty ? 0 : 1) + (pending.isEmpty ? 0 : 1) + (isDue ? 1 : 0))
-    let count = min(settlements.count, max(0, work.left - room))
-    work.settlements = Array(settlements.prefix(count))
-    settlements.removeFirst(count)
+    let room = TaskWork.share * ((lines.ring.isEmpty ? 0 : 1) + (parents.pending.isEmpty ? 0 : 1) + (isDue ? 1 : 0))
+    work.settlements = running.takeSettlements(min(running.settlements.count, max(0, work.left - room)))
     for settlement in work.settlements { endEarly(settlement) }
     // Each of them may have very many children, which count, too.
-    let pendingCount = min(pending.count, TaskWork.share / 2, work.left)
-    work.pending = Array(pending.prefix(pendingCount))
-    pending.removeFirst(pendingCount)
-    let strayCount = min(strayClaims.count, TaskWork.share, work.left)
-    work.strayClaims = Array(strayClaims.suffix(strayCount))
-    strayClaims.removeLast(strayCount)
+    work.pending = parents.takePending(min(parents.pending.count, TaskWork.share / 2, work.left))
+    work.strayClaims = running.ahead.takeStrays(min(running.ahead.strays.count, TaskWork.share, work.left))
   }
 
   // MARK: - Due work
@@ -43,10 +22,10 @@ extension TaskDispatcher.State {
     if timers.isEmpty, timers.end == nil { return }
     let clock = host.clock
     let (now, wall) = (clock.continuousNow, WallTime.passed(clock.wallNow))
-    followWall(clock, wall, now)
+    timers.followWall(clock, wall, now)
     var late: [Duration] = []
     // Timers leave room for the attempts that begin, and for the children of tasks that have ended.
-    let room = min(host.workers, TaskWork.share) + (pending.isEmpty ? 0 : TaskWork.share)
+    let room = min(host.workers, TaskWork.share) + (parents.pending.isEmpty ? 0 : TaskWork.share)
     while let first = timers.first, first.deadline <= now,
       work.left > room + (Self.findsTasks(first.action) ? TaskWork.share : 0)
     {
@@ -72,10 +51,7 @@ extension TaskDispatcher.State {
       fire(entry.action, &work)
     }
     host.recorder.noteTimers(late)
-    if needsTimers, isDiscovered, let end = timers.end {
-      isLoadingTimers = true
-      work.timersFrom = end
-    }
+    if needsTimers, lines.isDiscovered { work.timersFrom = timers.beginLoading() }
   }
 
   /// Returns whether the commit finds the tasks that are due by a timer, for which a share of it is left.
@@ -99,42 +75,44 @@ extension TaskDispatcher.State {
     case .task(let id, let key):
       // A transaction that is changing the task finds it at its position, so it becomes ready after that.
       if held[id] != nil {
-        heldTimers[id] = key
+        holds.noteDue(id, key)
       } else {
         work.due.append((id, key))
-        changing.insert(id)
+        loop.changing.insert(id)
       }
     case .line(let id, let key):
       guard let line = lines[id] else { return }
       line.wakeFirst(key)
-      enqueue(line)
+      lines.enqueue(line)
     case .tokens(let id):
       guard let line = lines[id] else { return }
       line.waitsForToken = false
-      enqueue(line)
+      lines.enqueue(line)
     case .schedule(let name): work.schedules.append(name)
     case .ageing(let queue):
-      if let family = families[queue], family.lineCount > 0 { work.ageing.append(queue) } else { ageing.remove(queue) }
-    case .timeout(let id, let epoch):
-      if let run = running[id], run.epoch == epoch {
-        work.timeouts.append(TaskSettlement(run: run, end: .timeout))
+      if let family = lines.families[queue], family.lineCount > 0 {
+        work.ageing.append(queue)
+      } else {
+        lines.ageing.remove(queue)
       }
+    case .timeout(let id, let epoch):
+      if let run = running.run(id, epoch) { work.timeouts.append(TaskSettlement(run: run, end: .timeout)) }
     case .lease(let id, let epoch): fireLease(id, epoch, &work)
     case .cancelOver(let id, let epoch):
-      guard let run = running[id], run.epoch == epoch, !run.state.withLock({ $0.isReleased }) else { return }
+      guard let run = running.run(id, epoch), !run.state.withLock({ $0.isReleased }) else { return }
       run.state.withLock { $0.isOverdue = true }
       let end = TaskEnd.failure("the handler did not return after the task was cancelled", nil)
       work.timeouts.append(TaskSettlement(run: run, end: end))
     case .abandon(let id, let epoch):
-      guard let run = abandonable.removeValue(forKey: AttemptKey(id: id, epoch: epoch)) else { return }
+      guard let run = running.takeAbandonable(AttemptKey(id: id, epoch: epoch)) else { return }
       work.abandoned.append(run)
       release(run)
     case .child(let id, let epoch):
-      if let run = running[id], run.epoch == epoch { work.awaited.append(run) }
+      if let run = running.run(id, epoch) { work.awaited.append(run) }
     case .suspect:
       guard let now = host?.clock.continuousNow else { return }
       _ = runsAlone(now)
-      if now >= othersEnd { returnPostponed() }
+      if now >= holds.othersEnd { returnPostponed() }
     }
   }
 
@@ -158,36 +136,24 @@ extension TaskDispatcher.State {
   /// Transition 21: ends an attempt whose handler has not renewed its lease in time. If it has, sets the timer of the
   /// lease again.
   private mutating func fireLease(_ id: TaskID, _ epoch: UInt32, _ work: inout TaskWork) {
-    guard let host, let run = running[id], run.epoch == epoch else { return }
+    guard let host, let run = running.run(id, epoch) else { return }
     let left = run.state.withLock { $0.leaseEnd } - host.clock.suspendingNow
     if left <= .zero { return work.timeouts.append(TaskSettlement(run: run, end: .leaseOver)) }
     timers.insert(run.leaseTimer(host.clock))
-  }
-
-  /// Moves the deadlines of dates if the wall clock was set since the last check.
-  private mutating func followWall(_ clock: any SchedulerClock, _ wall: Int64, _ now: Duration) {
-    let (offset, last) = (wall - now.milliseconds, wallOffset)
-    wallOffset = offset
-    if abs(offset - last) <= 100 { return }
-    wallSpans.end(last, next: offset, at: now.milliseconds)
-    let wallNow = clock.wallNow
-    timers.resetDates { now + max(.zero, WallTime.wait(from: wallNow, to: $0)) }
-    // Rows on disk may be due before those in memory.
-    if timers.end != nil, !isLoadingTimers { timers.forgetTasks() }
   }
 
   // MARK: - Attempts that begin
 
   /// Begins the tasks whose turn it is, as long as workers are free.
   mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
-    if suspect != nil, runsAlone(host.clock.continuousNow) { return }
+    if holds.suspect != nil, runsAlone(host.clock.continuousNow) { return }
     // Lines that begin none are counted, too, because very many of them may be in the ring.
     var count = 0
-    while busyCount < host.workers, let line = nextLine() {
+    while running.busyCount < host.workers, let line = lines.nextLine() {
       count += 1
       if work.left == 0 || count > TaskWork.batchMaximum || work.loads.count >= TaskWork.share {
         work.isUnfinished = true
-        return enqueueFirst(line)
+        return lines.enqueueFirst(line)
       }
       if line.family.isPaused {
         _ = line.family.endCall(line)
@@ -203,27 +169,24 @@ extension TaskDispatcher.State {
   ///
   /// All other tasks begin in the next turn of the loop.
   mutating func beginAhead() -> TaskRun? {
-    guard !ahead.isEmpty, let host, busyCount < host.workers, !isStopping, !areAllHeld, !isDiskFull else { return nil }
-    if suspect != nil, runsAlone(host.clock.continuousNow) { return nil }
-    guard let id = ring.first, let line = lines[id], line.isQueued, !line.family.isPaused, let entry = line.first,
-      mayBeginAhead(entry), let line = nextLine()
+    guard !running.ahead.isEmpty, let host, running.busyCount < host.workers, !isStopping, !areAllHeld, !isDiskFull
+    else {
+      return nil
+    }
+    if holds.suspect != nil, runsAlone(host.clock.continuousNow) { return nil }
+    guard let id = lines.ring.first, let line = lines[id], line.isQueued, !line.family.isPaused, let entry = line.first,
+      mayBeginAhead(entry), let line = lines.nextLine()
     else { return nil }
     var work = TaskWork()
     _ = takeTurn(of: line, &work, host, atMost: 1)
     return work.starts.first
   }
 
-  /// Returns the claim of a task in line that was made ahead.
-  func claim(of entry: LineEntry) -> TaskDispatcher.ClaimAhead? {
-    guard let claim = ahead[entry.id], claim.run.stored.position.revision == entry.revision else { return nil }
-    return claim
-  }
-
   /// Returns whether a task may begin by its claim that was made ahead.
   ///
   /// Workers begin tasks while the loop makes a commit, which may write the claim or change the task.
   private func mayBeginAhead(_ entry: LineEntry) -> Bool {
-    claim(of: entry)?.isWritten == true && !changing.contains(entry.id)
+    running.ahead.claim(of: entry)?.isWritten == true && !loop.changing.contains(entry.id)
   }
 
   /// How a turn of a line has ended.
@@ -249,20 +212,20 @@ extension TaskDispatcher.State {
     let family = line.family
     let end = take(from: line, &work, host, isCalled: family.endCall(line), atMost: maximum)
     switch end {
-    case .over: enqueue(line)
+    case .over: lines.enqueue(line)
     case .interrupted, .suspect:
       if family.lineCount > 1 { family.call(line) }
-      enqueueFirst(line)
+      lines.enqueueFirst(line)
     case .reading:
       // Very many lines of a queue may have to be read.
       if family.lineCount > 1, family.hasRoom { family.call(line) }
       line.isReadInTurn = true
-    case .postponed: postponed.append(line.id)
+    case .postponed: holds.postpone(line)
     case .idle: break
     }
-    if line.isIdle { remove(line) }
-    callNext(of: family)
-    return end != .suspect && end != .interrupted && suspect?.hasBegun != true
+    if line.isIdle { lines.remove(line, host.clock) }
+    lines.callNext(of: family)
+    return end != .suspect && end != .interrupted && holds.suspect?.hasBegun != true
   }
 
   /// Takes tasks of one line, as many as it may start in its turn.
@@ -288,18 +251,20 @@ extension TaskDispatcher.State {
         family.wait(line)
         return .idle
       }
-      if busyCount >= host.workers {
+      if running.busyCount >= host.workers {
         line.turnCount = count
         return .interrupted
       }
-      if rules.isSerial, entry.state != .ready, self.left[entry.id] == nil { return .idle }
+      if rules.isSerial, entry.state != .ready, holds.leftOut[entry.id] == nil { return .idle }
       left -= 1
-      if !self.left.isEmpty || !held.isEmpty, let passes = passes(entry, of: line) {
+      if !holds.leftOut.isEmpty || !held.isEmpty,
+        let passes = holds.passes(entry, of: line, isHeld: held[entry.id] != nil)
+      {
         if !passes { return .idle }
         _ = line.popFirst()
         continue
       }
-      if let claim = claim(of: entry) {
+      if let claim = running.ahead.claim(of: entry) {
         guard mayBeginAhead(entry) else {
           line.turnCount = count
           return .interrupted
@@ -313,15 +278,15 @@ extension TaskDispatcher.State {
         return .reading
       }
       guard let stored = record(value, of: entry, line, &work) else { continue }
-      guard let handler = handlers.find(stored.kind, line.name) else {
-        if unhandled.insert(stored.kind).inserted { work.unhandled.append((stored, line.name)) }
+      guard let handler = running.handlers.find(stored.kind, line.name) else {
+        if running.unhandled.insert(stored.kind).inserted { work.unhandled.append((stored, line.name)) }
         if rules.isSerial { return .idle }
         line.skipFirst()
         continue
       }
       if family.hasRate, mustWait(line, host) { return .idle }
       if entry.isSuspect, let end = waitAlone(entry.id, host) {
-        guard end == .postponed, setAside(entry, of: line) else { return end }
+        guard end == .postponed, holds.postpone(entry, of: line) else { return end }
         continue
       }
       _ = line.popFirst()
@@ -330,7 +295,7 @@ extension TaskDispatcher.State {
       work.claims.append(run)
       count += 1
       // A task that runs alone has begun.
-      if suspect?.hasBegun == true { return .over }
+      if holds.suspect?.hasBegun == true { return .over }
     }
     return .idle
   }
@@ -361,26 +326,22 @@ extension TaskDispatcher.State {
 
   /// Begins the first task of a line by a claim that was made ahead.
   private mutating func start(
-    _ claim: TaskDispatcher.ClaimAhead, _ line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host
+    _ claim: ClaimsAhead.Claim, _ line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host
   ) {
     let run = claim.run
-    ahead[run.id] = nil
+    running.ahead.begin(run, turn: loop.turn)
     _ = line.popFirst()
     start(run, line, host)
-    unnoted.append((run, turn))
     work.starts.append(run)
   }
 
   private mutating func start(_ run: TaskRun, _ line: TaskLine, _ host: TaskDispatcher.Host) {
-    running[run.id] = run
-    busyCount += 1
+    running.begin(run)
     line.countRun(1)
     // The task that waited to run alone does not wait any more: it was cancelled, or its queue was paused.
-    if suspect?.hasBegun == false { suspect = nil }
+    if holds.suspect?.hasBegun == false { holds.suspect = nil }
     if line.family.hasRate { line.family.take(line.id, host.clock.continuousNow.milliseconds) }
-    if line.wantsClaims { return }
-    line.wantsClaims = true
-    wantingClaims.append(line.id)
+    running.ahead.noteBegun(in: line)
   }
 
   /// Ends a hold of a task. Returns whether its time has come meanwhile.
@@ -388,28 +349,13 @@ extension TaskDispatcher.State {
     let count = (held[id] ?? 1) - 1
     held[id] = count > 0 ? count : nil
     if count > 0 { return false }
-    if let held = heldLines.removeValue(forKey: id), let line = lines[held] { enqueue(line) }
-    if let (line, entry) = aside.removeValue(forKey: id) { insert(entry, line) }
-    guard let key = heldTimers.removeValue(forKey: id), let host else { return false }
+    let (head, overtaken, due) = holds.release(id)
+    if let head, let line = lines[head] { lines.enqueue(line) }
+    if let (line, entry) = overtaken { insert(entry, line) }
+    guard let key = due, let host else { return false }
     timers.insert(
       TaskTimers.Entry(deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
     return true
-  }
-
-  /// The maximum number of held tasks that others overtake, which are kept in memory.
-  static let asideMaximum = 4_096
-
-  /// Returns whether others may overtake the first task of a line, which may not begin now because a transaction is
-  /// changing it, or it was left out until the next start. Returns `nil` if it may begin.
-  private mutating func passes(_ entry: LineEntry, of line: TaskLine) -> Bool? {
-    // No task may overtake the head of a serial queue, unless it was done.
-    let isSerial = line.rules.isSerial
-    if let isDone = left[entry.id] { return !isSerial || isDone }
-    if held[entry.id] == nil { return nil }
-    // A transaction may hold very many tasks: then the line waits for it, too.
-    let waits = isSerial || aside.count >= Self.asideMaximum
-    if waits { heldLines[entry.id] = line.id } else { aside[entry.id] = (line.id, entry) }
-    return !waits
   }
 
   /// Returns whether a line has to wait for a token, and if so sets the timer for it. A task that must run alone waits
@@ -429,7 +375,7 @@ extension TaskDispatcher.State {
     if work.claims.isEmpty { return }
     var offset: Int64?
     for run in work.claims {
-      guard run.rules.rate != nil, let family = families[run.record.position.queue], !family.isWritten,
+      guard run.rules.rate != nil, let family = lines.families[run.record.position.queue], !family.isWritten,
         let bucket = family.tokens
       else { continue }
       family.isWritten = true
@@ -447,8 +393,8 @@ extension TaskDispatcher.State {
   func isOfHost(_ start: UInt32) -> Bool { host?.start == start }
 
   /// Requests that the handler of a task end, and returns its Swift task, which the caller cancels without the lock:
-  /// closures of the program run at that. If the handler does not return in time, the attempt ends without it, unless nothing may overtake it
-  /// in its queue.
+  /// closures of the program run at that. If the handler does not return in time, the attempt ends without it, unless
+  /// nothing may overtake it in its queue.
   mutating func cancel(_ run: TaskRun) -> Task<Void, Never>? {
     let task = run.state.withLock { state in
       state.isCancelling = true
@@ -469,21 +415,19 @@ extension TaskDispatcher.State {
       return (state.isReleased, state.isEnded)
     }
     if wasReleased { return }
-    abandonable[run.key] = nil
-    stopCallers.remove(run.key)
-    busyCount -= 1
+    running.release(run)
     noteFree(run)
     guard let line = lines[run.record.position.line] else { return }
     // The next task of a serial queue starts when the end of this one is committed.
     if line.rules.isSerial, !isEnded { return }
-    countEnd(line)
-    enqueue(line)
+    lines.countEnd(line)
+    lines.enqueue(line)
   }
 
   /// Notes that the worker of an attempt is free.
   mutating func noteFree(_ run: TaskRun) {
-    if let suspect, suspect.hasBegun, suspect.id == run.id { self.suspect = nil }
-    if busyCount == 0 { returnPostponed() }
+    if let suspect = holds.suspect, suspect.hasBegun, suspect.id == run.id { holds.suspect = nil }
+    if running.busyCount == 0 { returnPostponed() }
   }
 
   /// Applies the committed end of an attempt. `entry` is the task if it is in line again.
@@ -493,8 +437,7 @@ extension TaskDispatcher.State {
       state.isSettled = true
       return (state.isReleased, state.isEnded)
     }
-    running[run.id] = nil
-    if !isReleased { abandonable[run.key] = run }
+    running.end(run, hasWorker: !isReleased)
     guard let line = lines[run.record.position.line] else {
       if let entry { insert(entry, run.record.position.line) }
       return
@@ -504,8 +447,8 @@ extension TaskDispatcher.State {
       line.insert(entry)
       waitForHead(line, entry)
     }
-    if line.rules.isSerial, isReleased, !wasEnded { countEnd(line) }
-    enqueue(line)
+    if line.rules.isSerial, isReleased, !wasEnded { lines.countEnd(line) }
+    lines.enqueue(line)
   }
 
   /// Lets the next task of a serial queue be claimed in the same commit that ends this one. It begins after that
@@ -523,14 +466,8 @@ extension TaskDispatcher.State {
       return true
     }
     if !isFirst { return }
-    countEnd(line)
-    enqueue(line)
-  }
-
-  /// Counts the end of an attempt. The other lines of the queue, which have waited, come before this one.
-  mutating func countEnd(_ line: TaskLine) {
-    line.countRun(-1)
-    callNext(of: line.family)
+    lines.countEnd(line)
+    lines.enqueue(line)
   }
 
   /// Undoes `endEarly` after a commit that failed.
@@ -556,43 +493,18 @@ extension TaskDispatcher.State {
 
   // MARK: - Timers
 
-  mutating func insert(_ timer: TaskDelta.Timer, _ host: TaskDispatcher.Host) {
-    if let end = timers.end, !LineEntry.precedes(timer.key, end) {
-      if isLoadingTimers { missedTimers.append(timer) }
-      return
-    }
-    add(timer, host.clock)
-    // While rows are read, the end is the first one of these.
-    if !isLoadingTimers { timers.trim() }
-  }
-
   /// Forgets the timers of attempts that have ended: those that are first, and all if there are many.
   mutating func dropEndedAttempts() {
-    let (running, abandonable, hasSuspect) = (running, abandonable, needsAloneTimers)
-    timers.dropAttempts(beyond: 8 * (running.count + abandonable.count) + 256) { action in
+    let (runs, abandonable, hasSuspect) = (running.runs, running.abandonable, holds.needsTimers(host?.clock))
+    timers.dropAttempts(beyond: 8 * (runs.count + abandonable.count) + 256) { action in
       switch action {
       case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch),
         .child(let id, let epoch):
-        running[id]?.epoch != epoch
+        runs[id]?.epoch != epoch
       case .abandon(let id, let epoch): abandonable[AttemptKey(id: id, epoch: epoch)] == nil
       case .suspect: !hasSuspect
       case .task, .line, .tokens, .schedule, .ageing: false
       }
     }
-  }
-
-  /// Notes that from a key on there are rows of timers on disk that are not in memory.
-  mutating func noteMoreTimers(from key: [UInt8]) {
-    // The read may not have found them.
-    if isLoadingTimers, moreTimersMeanwhile.map({ LineEntry.precedes(key, $0) }) ?? true { moreTimersMeanwhile = key }
-    timers.cut(from: key)
-  }
-
-  mutating func add(_ timer: TaskDelta.Timer, _ clock: any SchedulerClock) {
-    let deadline = timer.deadline ?? clock.continuousNow + WallTime.wait(from: clock.wallNow, to: timer.due)
-    timers.insert(
-      TaskTimers.Entry(
-        deadline: deadline, wall: timer.deadline == nil ? timer.due : nil, suspending: nil,
-        action: .task(timer.id, key: timer.key)))
   }
 }

@@ -60,7 +60,7 @@ extension TaskDispatcher {
       state.withLock { state in
         for id in chunk {
           let isRunning = state.running[id] != nil
-          if isRunning || state.changing.contains(id) { moving.append(id) }
+          if isRunning || state.loop.changing.contains(id) { moving.append(id) }
           if isRunning { continue }
           state.held[id, default: 0] += 1
           held.append(id)
@@ -74,7 +74,7 @@ extension TaskDispatcher {
   func run(_ id: TaskID) -> TaskRun? { state.withLock { $0.running[id] } }
 
   /// The tasks that run.
-  var runningTasks: [TaskID] { state.withLock { Array($0.running.keys) } }
+  var runningTasks: [TaskID] { state.withLock { Array($0.running.runs.keys) } }
 
   /// Ends the hold of some tasks, which may begin from now on.
   func release(_ ids: Set<TaskID>) {
@@ -89,11 +89,7 @@ extension TaskDispatcher {
     }
     let host = state.withLock { state in
       while let id = rest.next() { if state.release(id) { isDue = true } }
-      if !state.heldPending.isEmpty {
-        state.pending += state.heldPending
-        state.heldPending = []
-        isDue = true
-      }
+      if state.parents.releasePending() { isDue = true }
       return isDue ? state.beginPumping() : state.wakingHost()
     }
     host?.wake()

@@ -105,10 +105,9 @@ extension TaskDispatcher {
       guard let host = state.host, host.start == start else { return nil }
       state.isDiskFull = isDiskFull
       var work = TaskWork()
-      state.changing = []
-      state.turn += 1
-      state.turnRowCount = 0
-      state.takeRequest(&work)
+      state.loop.beginTurn()
+      let hasEnds = !state.running.settlements.isEmpty || !state.parents.pending.isEmpty
+      state.loop.takeRequest(&work, hasEnds: hasEnds)
       state.takeEnds(&work, host)
       state.takeDue(&work, host)
       if !state.isStopping, !state.areAllHeld, !isDiskFull {
@@ -116,16 +115,13 @@ extension TaskDispatcher {
         state.takeTokens(&work, host)
         state.takeAhead(&work, host)
       }
-      state.takeUnnoted(&work)
+      state.running.ahead.takeUnnoted(&work, turn: state.loop.turn)
       work.divideRest()
       if work.isEmpty {
-        state.isPumping = false
-        state.isCommitting = false
-        state.removedMeanwhile = []
+        state.loop.pause()
         return nil
       }
-      state.removedMeanwhile = []
-      state.isCommitting = true
+      state.loop.beginCommit()
       return work
     }
   }
@@ -137,8 +133,8 @@ extension TaskDispatcher {
     return state.withLock { state in
       guard state.host?.start == start else { return [] }
       var runs = runs
-      if state.isWorkerWaiting, state.handedOver == nil {
-        state.handedOver = runs.removeFirst()
+      if state.isWorkerWaiting, state.running.handedOver == nil {
+        state.running.handedOver = runs.removeFirst()
         handCount.add(1, ordering: .releasing)
       }
       return runs
@@ -150,32 +146,22 @@ extension TaskDispatcher {
     if runs.isEmpty { return }
     state.withLock { state in
       guard state.host?.start == start else { return }
-      for run in runs {
-        // The task may have changed meanwhile.
-        if state.ahead[run.id]?.run === run {
-          state.ahead[run.id]?.isWritten = true
-        } else {
-          state.strayClaims.append(run.claimKey)
-        }
-      }
+      state.running.ahead.didWrite(runs)
     }
   }
 
   /// Notes the numbers of tasks and rows that a turn of the loop has handled.
   func noteTurn(tasks: Int = 0, rows: Int = 0) {
     state.withLock { state in
-      state.turnRowCount += rows
-      state.largestTurn = (max(state.largestTurn.tasks, tasks), max(state.largestTurn.rows, state.turnRowCount))
+      state.loop.turnRowCount += rows
+      state.largestTurn = (max(state.largestTurn.tasks, tasks), max(state.largestTurn.rows, state.loop.turnRowCount))
     }
   }
 
   /// Takes back attempts of which no row notes yet that they have begun.
   func putBack(begun runs: [TaskRun]) {
     state.withLock { state in
-      for run in runs where state.isOfHost(run) {
-        run.state.withLock { $0.isNoted = false }
-        state.unnoted.append((run, state.turn))
-      }
+      for run in runs where state.isOfHost(run) { state.running.ahead.putBack(begun: run, turn: state.loop.turn) }
     }
   }
 
@@ -191,19 +177,19 @@ extension TaskDispatcher {
       // The handler belongs to an earlier start, and was abandoned.
       guard state.isOfHost(run) else { return (nil, nil, true) }
       let isFirst = run.settle()
-      if isFirst { state.settlements.append(TaskSettlement(run: run, end: end)) }
+      if isFirst { state.running.settlements.append(TaskSettlement(run: run, end: end)) }
       state.lines[run.record.position.line]?.family.note(nanoseconds, of: run.handler)
       state.release(run)
       // A close of the database waits for the loop, and not for workers.
       let next = worker.isStopping ? nil : state.beginAhead()
       // Callers wait for the last handler, also if nothing is left to be done.
-      let host = state.wakingHost() ?? (state.areAllStopCallers ? state.beginPumping() : nil)
+      let host = state.wakingHost() ?? (state.running.areAllStopCallers ? state.beginPumping() : nil)
       return (host, next, !isFirst)
     }
   }
 
-  /// Waits briefly for the end of a handler, if some attempts are short and none has ended since `count`. Returns whether
-  /// one has ended.
+  /// Waits briefly for the end of a handler, if some attempts are short and none has ended since `count`. Returns
+  /// whether one has ended.
   ///
   /// The thread that starts handlers then receives their ends without going to sleep. Going to sleep and being woken
   /// takes longer than such a handler.
@@ -220,7 +206,7 @@ extension TaskDispatcher {
     if nanoseconds >= Self.shortRun { return nil }
     let count = handCount.load(ordering: .acquiring)
     let isWaiting = state.withLock { state in
-      guard !state.isWorkerWaiting, state.isPumping else { return false }
+      guard !state.isWorkerWaiting, state.loop.isPumping else { return false }
       state.isWorkerWaiting = true
       return true
     }
@@ -229,7 +215,7 @@ extension TaskDispatcher {
     while handCount.load(ordering: .relaxed) == count, ContinuousClock.now < end { sched_yield() }
     return state.withLock { state in
       state.isWorkerWaiting = false
-      return state.handedOver.take()
+      return state.running.handedOver.take()
     }
   }
 
@@ -248,9 +234,9 @@ extension TaskDispatcher {
 
   /// Sets the timer of a task that an attempt of a start has left. If another host runs tasks by now, its start reads
   /// the row.
-  func insert(_ timer: TaskDelta.Timer, of start: UInt32) {
+  func insert(_ timer: TimedTask, of start: UInt32) {
     state.withLock { state in
-      if let host = state.host, host.start == start { state.insert(timer, host) }
+      if let host = state.host, host.start == start { state.timers.insert(timer, host.clock) }
     }
   }
 
@@ -267,11 +253,10 @@ extension TaskDispatcher {
     state.withLock { state in
       guard let host = state.host, host.start == start else { return false }
       let now = host.clock.continuousNow
-      state.pending = work.pending + state.pending
-      state.requests = work.requests + state.requests
-      state.strayClaims += work.strayClaims
-      state.isCommitting = false
-      state.changing = []
+      state.parents.putBack(work.pending)
+      state.loop.requests = work.requests + state.loop.requests
+      state.running.ahead.putBack(strays: work.strayClaims)
+      state.loop.endCommit()
       let actions =
         work.due.map { TaskTimers.Action.task($0.id, key: $0.key) } + work.schedules.map { .schedule($0) }
         + work.ageing.map { .ageing($0) }
@@ -280,7 +265,7 @@ extension TaskDispatcher {
       }
       // Their workers stay released. They are abandoned again so that this is stored as an event.
       for run in work.abandoned {
-        state.abandonable[run.key] = run
+        state.running.putBack(abandoned: run)
         state.timers.insert(
           TaskTimers.Entry(
             deadline: now, wall: nil, suspending: nil, action: .abandon(run.id, epoch: run.epoch)))
@@ -301,27 +286,19 @@ extension TaskDispatcher {
       state.note(changes.names)
       cancelled = changes.cancelling.compactMap { state.cancel($0) }
       guard let host = state.host, host.start == start else { return (nil, false) }
-      state.isCommitting = false
-      state.changing = []
+      state.loop.endCommit()
       if changes.isEmpty { return (nil, false) }
       for id in changes.parents { state.parents.insert(id) }
-      state.pending += changes.pending
+      state.parents.end(changes.pending)
       // If no transaction is changing a task any more, the next commit continues with these.
-      if state.held.isEmpty { state.pending += changes.heldPending } else { state.heldPending += changes.heldPending }
-      for (lineID, id, key) in changes.removed {
-        state.dropAside(id, key)
-        state.dropAhead(id, key)
-        guard let line = state.lines[lineID] else { continue }
-        line.remove(id, key: key)
-        // The removed task may have been the head that the queue waited for.
-        state.enqueue(line)
-      }
+      if state.held.isEmpty { state.parents.end(changes.heldPending) } else { state.parents.hold(changes.heldPending) }
+      for (line, id, key) in changes.removed { state.remove(id, key, from: line) }
       // A transaction may have changed the task after this commit, and may have been acknowledged before this call.
-      for (line, entry) in changes.entries where !state.removedMeanwhile.contains(entry.key) {
+      for (line, entry) in changes.entries where !state.loop.removedMeanwhile.contains(entry.key) {
         state.insert(entry, line)
       }
       for key in changes.removedTimers { state.timers.removeTask(key) }
-      for timer in changes.timers { state.insert(timer, host) }
+      for timer in changes.timers { state.timers.insert(timer, host.clock) }
       return (state.wakingHost(), !changes.timers.isEmpty || !changes.cancelling.isEmpty)
     }
     for task in cancelled { task.cancel() }
@@ -332,7 +309,7 @@ extension TaskDispatcher {
   /// Settles attempts whose handlers have not returned. Returns the host if it is to be woken.
   func settle(_ settlements: [TaskSettlement]) -> Host? {
     state.withLock { state in
-      state.settlements += settlements
+      state.running.settlements += settlements
       return state.wakingHost()
     }
   }
@@ -343,7 +320,7 @@ extension TaskDispatcher {
   func add(_ request: TaskRequest) -> Host?? {
     state.withLock { state -> Host?? in
       guard state.host != nil, !state.isStopping else { return .none }
-      state.requests.append(request)
+      state.loop.requests.append(request)
       return .some(state.wakingHost())
     }
   }
@@ -353,7 +330,7 @@ extension TaskDispatcher {
   func mayChange(_ id: TaskID) -> Bool {
     state.withLock { state in
       if state.held[id] != nil { return false }
-      state.changing.insert(id)
+      state.loop.changing.insert(id)
       return true
     }
   }
@@ -377,24 +354,24 @@ extension TaskDispatcher {
       guard state.isOfHost(run) else { return nil }
       state.end(run, entry)
       if !sawCancel, run.state.withLock({ $0.isCancelling }) {
-        state.requests.append(TaskRequest(.cancelMissed, [run.id]))
+        state.loop.requests.append(TaskRequest(.cancelMissed, [run.id]))
       }
       // A dead task may be revived while children wait for it, so only a task that is done is removed.
       if isDone { state.parents.remove(run.id) }
       for timer in timers { state.timers.insert(timer) }
       // A stop waits for the last attempt, also if its handler has not returned.
-      return state.wakingHost() ?? (state.hasOtherRuns ? nil : state.beginPumping())
+      return state.wakingHost() ?? (state.running.hasOthers ? nil : state.beginPumping())
     }
     host?.wake()
   }
 
   /// Ends an attempt in memory alone, because its end can't be written. Its task does not run until the next start.
-  func leave(_ settlement: TaskSettlement, _ timers: [TaskTimers.Entry]) {
+  func leaveOut(_ settlement: TaskSettlement, _ timers: [TaskTimers.Entry]) {
     let run = settlement.run
     let isDone = if case .outcome(.done) = settlement.end { true } else { false }
     let host = state.withLock { state -> Host? in
       guard state.isOfHost(run) else { return nil }
-      state.left[run.id] = isDone
+      state.holds.leaveOut(run.id, isDone: isDone)
       var entry: LineEntry?
       if run.rules.isSerial, !isDone {
         // The head is reported as one that blocks its queue.
@@ -403,20 +380,19 @@ extension TaskDispatcher {
       }
       state.end(run, entry)
       for timer in timers { state.timers.insert(timer) }
-      return state.wakingHost() ?? (state.hasOtherRuns ? nil : state.beginPumping())
+      return state.wakingHost() ?? (state.running.hasOthers ? nil : state.beginPumping())
     }
     host?.wake()
   }
 
   /// Lets a task not run until the next start, because its last attempt could not be recovered.
-  func leave(_ id: TaskID) { state.withLock { $0.left[id] = false } }
+  func leaveOut(_ id: TaskID) { state.withLock { $0.holds.leaveOut(id, isDone: false) } }
 
   /// Notes that a part of the work that was taken is about to be committed.
   func beginCommit(_ start: UInt32) {
     state.withLock { state in
       guard state.isOfHost(start) else { return }
-      state.isCommitting = true
-      state.removedMeanwhile = []
+      state.loop.beginCommit()
     }
   }
 
@@ -426,24 +402,23 @@ extension TaskDispatcher {
   /// With `isLeaving`, the tasks do not run until the next start.
   func undo(_ claims: [TaskRun], ahead: [TaskRun], _ settlements: [TaskSettlement], isLeaving: Bool = false) {
     state.withLock { state in
-      for run in ahead where state.isOfHost(run) && state.ahead[run.id]?.run === run { state.ahead[run.id] = nil }
+      for run in ahead where state.isOfHost(run) { state.running.ahead.forget(run) }
       for run in claims where state.isOfHost(run) {
         // A transaction may have cancelled the attempt, which will not end.
-        if run.state.withLock({ $0.isCancelling }) { state.requests.append(TaskRequest(.cancelMissed, [run.id])) }
-        state.running[run.id] = nil
-        state.busyCount -= 1
+        if run.state.withLock({ $0.isCancelling }) { state.loop.requests.append(TaskRequest(.cancelMissed, [run.id])) }
+        state.running.undoBegin(run)
         state.noteFree(run)
         guard let line = state.lines[run.record.position.line] else { continue }
-        state.countEnd(line)
+        state.lines.countEnd(line)
         line.family.giveBack(line.id)
         var entry = LineEntry(run.stored, run.stored.bytes)
         entry.state = .ready
-        if isLeaving { state.left[run.id] = false }
+        if isLeaving { state.holds.leaveOut(run.id, isDone: false) }
         line.insert(entry)
-        state.enqueue(line)
+        state.lines.enqueue(line)
       }
       let settlements = settlements.filter { state.isOfHost($0.run) }
-      state.settlements.insert(contentsOf: settlements, at: 0)
+      state.running.settlements.insert(contentsOf: settlements, at: 0)
       for settlement in settlements { state.undoEnd(settlement) }
     }
   }
@@ -461,12 +436,12 @@ extension TaskDispatcher {
       guard state.isOfHost(start), let line = state.lines[id] else { return entries?.count ?? 0 }
       var skippedCount = 0
       if let entries {
-        let running = state.running
-        skippedCount = line.endRefill(entries, from: from, next: next) { running[$0] != nil }
+        let runs = state.running.runs
+        skippedCount = line.endRefill(entries, from: from, next: next) { runs[$0] != nil }
       } else {
         line.failRefill()
       }
-      state.enqueueRead(line)
+      state.lines.enqueueRead(line)
       if let first = line.first { state.waitForHead(line, first) }
       return skippedCount
     }
@@ -476,7 +451,7 @@ extension TaskDispatcher {
   func failLoads(_ lines: [LineID], of start: UInt32) {
     state.withLock { state in
       guard state.isOfHost(start) else { return }
-      for id in lines { if let line = state.lines[id] { state.enqueueRead(line) } }
+      for id in lines { if let line = state.lines[id] { state.lines.enqueueRead(line) } }
     }
   }
 
@@ -484,35 +459,23 @@ extension TaskDispatcher {
     state.withLock { state in
       guard state.isOfHost(start), let line = state.lines[id] else { return }
       line.loadFirst(key, value)
-      state.enqueueRead(line)
+      state.lines.enqueueRead(line)
     }
   }
 
   /// Adds timers that were read from disk. `timers` is `nil` if reading has failed.
   ///
   /// `next` is the first key that was not read, or `nil` if there are no more.
-  func loadTimers(_ timers: [TaskDelta.Timer]?, next: [UInt8]?, of start: UInt32) {
+  func loadTimers(_ timers: [TimedTask]?, next: [UInt8]?, of start: UInt32) {
     state.withLock { state in
-      guard let host = state.host, host.start == start, state.isLoadingTimers else { return }
-      state.isLoadingTimers = false
-      let (missed, more) = (state.missedTimers, state.moreTimersMeanwhile)
-      (state.missedTimers, state.moreTimersMeanwhile) = ([], nil)
-      guard let timers else { return }
-      state.timers.endLoading(at: next)
-      for timer in timers { state.add(timer, host.clock) }
-      let known = Set(timers.map(\.key))
-      for timer in missed where !known.contains(timer.key) { state.insert(timer, host) }
-      if let more { state.noteMoreTimers(from: more) }
-      state.timers.trim()
+      guard let host = state.host, host.start == start else { return }
+      state.timers.endLoading(timers, next: next, host.clock)
     }
   }
 
   /// Notes that the rows of timers are about to be read for the first time. Returns the key from which on to read them.
   func beginLoadingTimers() -> [UInt8]? {
-    state.withLock { state in
-      state.isLoadingTimers = true
-      return state.timers.end
-    }
+    state.withLock { $0.timers.beginLoading() }
   }
 
   /// The time on the continuous clock at which the host is to look for due work, or `nil` if no timer is set.
@@ -532,7 +495,7 @@ extension TaskDispatcher {
   }
 
   /// What the wall clock showed before it was set.
-  var wallSpans: WallSpans { state.withLock { $0.wallSpans } }
+  var wallSpans: WallSpans { state.withLock { $0.timers.wallSpans } }
 
   /// The interval at which the wall clock is checked while tasks wait for dates.
   static let wallLook = Duration.seconds(60)
@@ -544,22 +507,23 @@ extension TaskDispatcher {
   func stop(leavingCallers: Bool) -> [TaskRun] {
     state.withLock { state in
       state.isStopping = true
-      for id in Array(state.ahead.keys) { state.dropAhead(id) }
-      return state.running.values.filter { !leavingCallers || !state.stopCallers.contains($0.key) }
+      state.running.ahead.dropAll()
+      return state.running.runs.values.filter { !leavingCallers || !state.running.stopCallers.contains($0.key) }
     }
   }
 
   /// The number of attempts that have or wait for a worker, and whether there is work to do now.
   var workload: (running: Int, hasWork: Bool) { workload(leavingCallers: false) }
 
-  /// Returns the number of attempts that have or wait for a worker, and whether there is work to do now, with or without
-  /// the attempts whose handlers wait for a stop.
+  /// Returns the number of attempts that have or wait for a worker, and whether there is work to do now, with or
+  /// without the attempts whose handlers wait for a stop.
   func workload(leavingCallers: Bool) -> (running: Int, hasWork: Bool) {
     state.withLock { state in
-      let runs = leavingCallers ? state.hasOtherRuns : !state.running.isEmpty
+      let runs = leavingCallers ? state.running.hasOthers : !state.running.runs.isEmpty
       return (
-        state.busyCount - (leavingCallers ? state.stopCallers.count : 0),
-        state.isPumping || !state.settlements.isEmpty || runs || !state.requests.isEmpty || !state.strayClaims.isEmpty
+        state.running.busyCount - (leavingCallers ? state.running.stopCallers.count : 0),
+        state.loop.isPumping || !state.running.settlements.isEmpty || runs || !state.loop.requests.isEmpty
+          || !state.running.ahead.strays.isEmpty
       )
     }
   }
@@ -568,33 +532,25 @@ extension TaskDispatcher {
 
   /// Returns whether the handler of an attempt runs, and belongs to this dispatcher.
   func isOfHandler(_ run: TaskRun) -> Bool {
-    state.withLock { $0.running[run.id] === run || $0.abandonable[run.key] === run }
+    state.withLock { $0.running[run.id] === run || $0.running.abandonable[run.key] === run }
   }
 
   /// Notes that the handler of an attempt waits for a stop.
   func noteStopCaller(_ run: TaskRun) {
     state.withLock { state in
-      if state.isOfHost(run), !run.state.withLock({ $0.isReleased }) { state.stopCallers.insert(run.key) }
+      if state.isOfHost(run), !run.state.withLock({ $0.isReleased }) { state.running.noteStopCaller(run) }
     }
   }
 
   /// Whether a handler waits for a stop.
-  var hasStopCallers: Bool { state.withLock { !$0.stopCallers.isEmpty } }
+  var hasStopCallers: Bool { state.withLock { !$0.running.stopCallers.isEmpty } }
 
   /// Releases the workers of all handlers that do not wait for a stop.
   func abandonAll() {
     state.withLock { state in
-      for run in state.abandonable.values where !state.stopCallers.contains(run.key) { state.release(run) }
+      for run in state.running.abandonable.values where !state.running.stopCallers.contains(run.key) {
+        state.release(run)
+      }
     }
   }
-}
-
-extension TaskDispatcher.State {
-  /// Whether an attempt runs whose handler does not wait for a stop.
-  var hasOtherRuns: Bool {
-    running.count > stopCallers.count || running.values.contains { !stopCallers.contains($0.key) }
-  }
-
-  /// Whether all handlers that run wait for a stop. They may be none.
-  var areAllStopCallers: Bool { busyCount == stopCallers.count }
 }

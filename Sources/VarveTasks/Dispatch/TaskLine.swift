@@ -23,8 +23,8 @@ final class TaskLine {
   private(set) var isRefilling = false
   /// The tasks after `end` that came while tasks are being read.
   private var missed: [LineEntry] = []
-  /// The first of the keys from which on tasks came while tasks are being read that are only on disk, or `nil` if none
-  /// came.
+  /// The first key of the tasks that were added during the current read and are only on disk, or `nil` if there are
+  /// none. The read may not find them.
   private var moreMeanwhile: [UInt8]?
   /// The rows that were removed while tasks are being read, which may still find them.
   private var ended: Set<[UInt8]> = []

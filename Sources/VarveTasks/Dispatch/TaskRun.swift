@@ -26,8 +26,8 @@ final class TaskRun: Sendable {
   struct State {
     /// The Swift task of the handler.
     var task: Task<Void, Never>?
-    /// Whether a row notes that the attempt has begun, or is about to be written. Only attempts by claims that were made
-    /// ahead have such rows.
+    /// Whether a row notes that the attempt has begun, or is about to be written. Only attempts by claims that were
+    /// made ahead have such rows.
     var isNoted = false
     /// Whether the task is to be cancelled. The request is committed.
     var isCancelling = false

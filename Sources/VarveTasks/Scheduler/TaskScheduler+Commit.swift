@@ -47,11 +47,11 @@ extension TaskScheduler {
     let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
     let begun = claims.isEmpty ? nil : clock.continuousNow
     let storesSchedules = slots.contains(where: \.isNew)
-    await commitTurns.take()
-    defer { commitTurns.give() }
+    await commitMutex.lock()
+    defer { commitMutex.unlock() }
     // A call that removes such a schedule comes before this commit or after it.
-    if storesSchedules { await scheduleTurns.take() }
-    defer { if storesSchedules { scheduleTurns.give() } }
+    if storesSchedules { await scheduleMutex.lock() }
+    defer { if storesSchedules { scheduleMutex.unlock() } }
     let (written, answers, lastSlots, changed) = try await database.commitAside(
       label: "tasks", durability: isStrict ? .power : .process
     ) { [dispatcher] parts in
@@ -145,7 +145,7 @@ extension TaskScheduler {
         case .line: entry = LineEntry(next, next.bytes)
         case .timed:
           dispatcher.insert(
-            TaskDelta.Timer(
+            TimedTask(
               id: next.id, key: next.position.key(of: next.id), due: next.position.due,
               deadline: now + .milliseconds(next.delay)), of: run.start)
         case .parked, .blocked: break

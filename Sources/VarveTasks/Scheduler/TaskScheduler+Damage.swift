@@ -165,7 +165,7 @@ extension TaskScheduler {
     for settlement in work.settlements {
       let run = settlement.run
       TaskLog.unreadable(logger, "the end of an attempt of task \(run.id)", error)
-      dispatcher.leave(settlement, abandonTimers(of: run))
+      dispatcher.leaveOut(settlement, abandonTimers(of: run))
       if settlement.isTimeout { run.state.withLock { $0.task }?.cancel() }
     }
     for run in work.claims { TaskLog.unreadable(logger, "the beginning of task \(run.id)", error) }

@@ -15,9 +15,9 @@ extension TaskScheduler: CompletingHost {
     if !isDue { return }
     let (id, claim) = (run.id, run.claimKey)
     // Other processes read the progress from the database. If it can't be written, the next report may be.
-    guard sideWork.begin() else { return }
-    Task.detached { [database, sideWork] in
-      defer { sideWork.end() }
+    guard workGate.enter() else { return }
+    Task.detached { [database, workGate] in
+      defer { workGate.leave() }
       try? await database.commitAside(label: "tasks: progress") { parts in
         let parts = try TaskParts(parts)
         if try parts.live.get(claim) != nil { try parts.config.put(ConfigKeys.progress(id), progress.bytes) }

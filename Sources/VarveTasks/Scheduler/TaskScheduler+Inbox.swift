@@ -166,7 +166,7 @@ extension TaskScheduler {
       // A transaction that changes many tasks is so long that some of them end beside it, in each attempt again. So the
       // scheduler commits nothing while the next attempt is made. Handlers continue to run. It waits for the writer for
       // a short time only: a long transaction of the program must not stop the scheduler.
-      try await commitTurns.run { [self] in try await apply(file, writerTimeout: Self.turnTimeout) }
+      try await commitMutex.withLock { [self] in try await apply(file, writerTimeout: Self.turnTimeout) }
     }
   }
 

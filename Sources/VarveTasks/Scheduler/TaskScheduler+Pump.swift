@@ -3,10 +3,31 @@ internal import Varve
 
 /// The loop that begins and ends attempts. It pauses while there is no work.
 ///
+/// The dispatcher knows, under one lock, which tasks run and which are next. The scheduler reads rows, makes commits
+/// and runs handlers, without that lock. A task crosses between the two six times:
+///
 /// ```
-///  take work ─▶ read what is missing ─▶ one commit: what ended, what is due, what begins ─▶ start handlers ─┐
-///      ▲                                                                                                   │
-///      └───────────────────────────────────────────────────────────────────────────────────────────────────┘
+///  scheduler                                      dispatcher
+///
+///  beginPump                ◀── 1 wake ─────────  wakingHost (TaskDispatcher)
+///    ▼
+///  pump                     ─── 2 takeWork ────▶  takeEnds, takeDue, takeClaims (TaskDispatcher+State):
+///    │                                            take(from:) decides which task is next
+///    ▼
+///  read                     ───────────────────▶  refill, loadFirst, loadTimers (TaskDispatcher+Work)
+///    ▼
+///  write (+Commit): one commit of what ended, what is due and what begins
+///    ▼
+///  begin                    ─── 3 hand ────────▶  waitForClaim (TaskDispatcher+Work), if a worker waits
+///    ▼
+///  work, execute: the handler
+///    ▼
+///  work                     ─── 4 finish ──────▶  beginAhead (TaskDispatcher+State): take(from:) decides which task
+///    │                                            is next, if its claim was made ahead; it begins without a commit
+///    ▼
+///  pump                     ─── 5 takeWork ────▶  takeEnds (TaskDispatcher+State)
+///    ▼
+///  write, finish (+Commit)  ─── 6 didSettle ───▶  end (TaskDispatcher+State): the line continues
 /// ```
 /// Attempts that end while a commit is made are part of the next one, so commits grow with the load. A turn of the loop
 /// handles at most 512 tasks, and reads at most 512 rows of them. Tasks whose claims were made ahead in an earlier turn
@@ -197,7 +218,7 @@ extension TaskScheduler {
   ) throws {
     var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
-    var timers: [TaskDelta.Timer] = []
+    var timers: [TimedTask] = []
     var (next, last): ([UInt8]?, [UInt8]?) = (nil, nil)
     let (now, continuous, wallSpans) = (clock.wallNow, clock.continuousNow, dispatcher.wallSpans)
     func add(_ key: [UInt8], _ value: [UInt8]) -> Bool {
@@ -213,7 +234,7 @@ extension TaskScheduler {
         let left = wallSpans.left(of: record.delay, due: due, at: continuous.milliseconds) ?? record.delay
         let wait = min(WallTime.wait(from: now, to: due), .milliseconds(left))
         timers.append(
-          TaskDelta.Timer(
+          TimedTask(
             id: record.id, key: key, due: due,
             deadline: record.delay > 0 ? continuous + wait : nil))
       } catch { TaskLog.damaged(logger, error) }

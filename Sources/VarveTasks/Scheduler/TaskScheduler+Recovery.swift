@@ -27,7 +27,7 @@ extension TaskScheduler {
     if count > 0 { TaskLog.orphans(logger, count) }
     try await cancelMissed()
     // All claims of the start that it names are recovered, unless some can't be read.
-    if dispatcher.state.withLock({ !$0.left.isEmpty }) { return }
+    if dispatcher.state.withLock({ !$0.holds.leftOut.isEmpty }) { return }
     try await database.commitAside(label: "tasks: recovery") { parts in
       let config = try TaskParts(parts).config
       if try config.get(ConfigKeys.closedStart) != nil { try config.delete(ConfigKeys.closedStart) }
@@ -70,7 +70,7 @@ extension TaskScheduler {
       }
       guard let id = try? keys.first.map({ try TaskKeys.id(of: $0, at: 5) }) else { return [] }
       TaskLog.unreadable(logger, "task \(id), which ran when the process ended", error)
-      dispatcher.leave(id)
+      dispatcher.leaveOut(id)
       return []
     }
   }

@@ -99,11 +99,11 @@ extension TaskScheduler {
   @discardableResult
   public func unschedule(_ name: String) async throws -> Bool {
     // A stop waits for this call. If no scheduler runs, the call is only that of the program.
-    let isCounted = sideWork.begin()
-    defer { if isCounted { sideWork.end() } }
+    let isCounted = workGate.enter()
+    defer { if isCounted { workGate.leave() } }
     let wasRegistered = state.withLock { $0.schedules.removeValue(forKey: name) != nil }
     // A commit that is storing the schedule ends first.
-    let wasStored = try await scheduleTurns.run { [database] in
+    let wasStored = try await scheduleMutex.withLock { [database] in
       try await database.commitAside(label: "tasks: unschedule") { parts in
         let config = try TaskParts(parts).config
         guard try config.get(ConfigKeys.schedule(name)) != nil else { return false }
@@ -119,7 +119,7 @@ extension TaskScheduler {
   func startSchedules() async throws {
     for name in state.withLock({ $0.schedules.keys.sorted() }) {
       do {
-        try await scheduleTurns.run { [self] in try await store(name) }
+        try await scheduleMutex.withLock { [self] in try await store(name) }
         wait(for: name)
       } catch let error where TaskDamage.isLasting(error) {
         TaskLog.unreadable(logger, "schedule \(name)", error)

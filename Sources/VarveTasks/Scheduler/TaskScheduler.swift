@@ -73,13 +73,15 @@ public final class TaskScheduler: Sendable {
   let alarm: TaskAlarm
   let hub = TaskEventHub()
   let recorder = TaskStatisticsRecorder()
-  private let turns = TaskTurns()
+  /// The starts and stops, one after the other.
+  private let startMutex = AsyncMutex()
   /// The calls and commits that store and remove schedules, one after the other.
-  let scheduleTurns = TaskTurns()
-  let sideWork = TaskSideWork()
+  let scheduleMutex = AsyncMutex()
+  /// The operations on the database that the loop does not wait for.
+  let workGate = AsyncGate()
   /// The commits in which tasks begin and end, and the transactions of the inbox that have conflicted with them, one
   /// after the other.
-  let commitTurns = TaskTurns()
+  let commitMutex = AsyncMutex()
   let hasMiddleware = Atomic(false)
   let hasPoints = Atomic(false)
 
@@ -343,7 +345,7 @@ public final class TaskScheduler: Sendable {
   public func start() async throws {
     // The call would wait for the end of a stop, which waits for the handler.
     if ownRun != nil { throw TaskError.alreadyRunning(path: database.path) }
-    try await turns.run { [self] in try await startNow() }
+    try await startMutex.withLock { [self] in try await startNow() }
   }
 
   private func startNow() async throws {
@@ -363,7 +365,7 @@ public final class TaskScheduler: Sendable {
       state.start = number
       state.ageingSearches = [:]
     }
-    sideWork.open()
+    workGate.open()
     dispatcher.worker.writeAtClose { [dispatcher] parts in try Self.noteClose(parts, dispatcher) }
     // A handler may have been registered since the scheduler was attached.
     useHandlers()
@@ -378,7 +380,7 @@ public final class TaskScheduler: Sendable {
     } catch {
       dispatcher.detach()
       state.withLock { $0.isRunning = false }
-      await sideWork.close()
+      await workGate.close()
       throw error
     }
   }
@@ -437,7 +439,9 @@ public final class TaskScheduler: Sendable {
     }
   }
 
-  private func stop(draining limit: Duration) async { await turns.run { [self] in await stopNow(draining: limit) } }
+  private func stop(draining limit: Duration) async {
+    await startMutex.withLock { [self] in await stopNow(draining: limit) }
+  }
 
   private func stopNow(draining limit: Duration) async {
     guard state.withLock({ $0.isRunning }) else { return resumeStopCallers() }
@@ -456,7 +460,7 @@ public final class TaskScheduler: Sendable {
     state.withLock { ($0.isRunning, $0.waitsForStopCallers) = (false, false) }
     resumeStopCallers()
     await endInbox()
-    await sideWork.close()
+    await workGate.close()
     resumeIdle()
   }
 

@@ -185,7 +185,7 @@ final class AsideChanges: TaskChanging {
     case .line: result.entries.append((new.position.line, LineEntry(new, new.bytes)))
     case .timed:
       result.timers.append(
-        TaskDelta.Timer(
+        TimedTask(
           id: new.id, key: new.position.key(of: new.id), due: new.position.due,
           deadline: new.remainingDelay(now).map { continuous + .milliseconds($0) }))
     case .parked, .blocked: break

@@ -329,7 +329,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     count(position.queue, record.progress.state, 1)
     switch position.kind {
     case .line: keep(record, value, key)
-    case .timed: keep(TaskDelta.Timer(id: record.id, key: key, due: position.due, deadline: deadline(record)))
+    case .timed: keep(TimedTask(id: record.id, key: key, due: position.due, deadline: deadline(record)))
     case .blocked: break
     case .parked:
       for signal in record.signals {
@@ -361,7 +361,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return kept.count
   }
 
-  private func keep(_ timer: TaskDelta.Timer) {
+  private func keep(_ timer: TimedTask) {
     if delta.timers.count < TaskTimers.taskMaximum { return delta.timers.append(timer) }
     if let more = delta.moreTimers, !LineEntry.precedes(timer.key, more) { return }
     delta.moreTimers = timer.key
@@ -428,7 +428,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
       delta.entries.append((new.position.line, LineEntry(new, new.bytes)))
     case .timed:
       keep(
-        TaskDelta.Timer(id: new.id, key: new.position.key(of: new.id), due: new.position.due, deadline: deadline(new)))
+        TimedTask(id: new.id, key: new.position.key(of: new.id), due: new.position.due, deadline: deadline(new)))
     case .parked, .blocked: break
     }
   }

@@ -78,6 +78,4 @@ struct KeyedTimers<Key: Hashable> {
     heap.resetDates(deadline)
     dropObsolete()
   }
-
-  mutating func removeAll() { self = KeyedTimers(key) }
 }

@@ -17,8 +17,8 @@ final class TaskAlarm: Sendable {
   /// Sets the time on the continuous clock at which to call `ring`, or `nil` for never. It replaces the time that was
   /// set before.
   ///
-  /// `next` returns the time. Of several calls at once, the last one asks for it last, so no older time replaces a newer
-  /// one.
+  /// `next` returns the time. Of several calls at once, the last one asks for it last, so no older time replaces a
+  /// newer one.
   func set(_ next: () -> Duration?, _ ring: @escaping @Sendable () -> Void) {
     state.withLock { state in
       let deadline = next()

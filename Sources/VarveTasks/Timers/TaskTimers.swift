@@ -1,4 +1,9 @@
 /// The timers: heaps of the next ones, and the key from which on those of further tasks are only on disk.
+///
+/// - The timers in memory are all those of rows before `end`, and none of a later row.
+/// - While rows are read from disk, `end` is the first one of these. Tasks after it that come meanwhile are kept until
+///   the read has ended, because it may not have found them.
+/// - The deadline of a date is the one that follows from the offset of the wall clock at the last check.
 struct TaskTimers: ~Copyable {
   enum Action: Hashable, Sendable {
     /// A task that waits for a time is due. The values are its id and the key of its row.
@@ -21,7 +26,7 @@ struct TaskTimers: ~Copyable {
     case cancelOver(TaskID, epoch: UInt32)
     /// A task that depends on a running one has waited for long.
     case child(TaskID, epoch: UInt32)
-    /// The time is over for which no task begins because one that may have caused the death of a process is next.
+    /// A suspect task, which a process has died with, has waited or run alone for its maximum time. Others may begin.
     case suspect
   }
 
@@ -63,6 +68,17 @@ struct TaskTimers: ~Copyable {
   }
   /// The key from which on rows on disk are not in memory, or `nil` if all are. No timer of a later row is in memory.
   private(set) var end: [UInt8]? = TaskKeys.timer(.min)
+  /// Whether rows are being read from disk.
+  private(set) var isLoading = false
+  /// The tasks at or after `end` that were added during the current read.
+  private var missed: [TimedTask] = []
+  /// The first key of the tasks that were added during the current read and are only on disk, or `nil` if there are
+  /// none. The read may not find them.
+  private var moreMeanwhile: [UInt8]?
+  /// Wall time minus continuous time, in milliseconds, at the last check.
+  private var wallOffset: Int64 = 0
+  /// What the wall clock showed before it was set.
+  private(set) var wallSpans = WallSpans(from: 0, offset: 0)
 
   /// The number of tasks whose timers are read from disk at once, and to which the tasks in memory are reduced if there
   /// are twice as many.
@@ -114,14 +130,63 @@ struct TaskTimers: ~Copyable {
     while let first = attempts.first, hasEnded(first.action) { attempts.popFirst() }
   }
 
-  // MARK: - Rows that are only on disk
+  // MARK: - Tasks and their rows
 
-  /// Notes that all rows before a key are in memory, which were read from disk, and no other one, or all if the key is
-  /// `nil`.
-  mutating func endLoading(at key: [UInt8]?) { end = key }
+  /// Inserts the timer of a task, if it is before the rows that are only on disk.
+  mutating func insert(_ task: TimedTask, _ clock: any SchedulerClock) {
+    if let end, !LineEntry.precedes(task.key, end) {
+      if isLoading { missed.append(task) }
+      return
+    }
+    add(task, clock)
+    // While rows are read, the end is the first one of these.
+    if !isLoading { trim() }
+  }
+
+  private mutating func add(_ task: TimedTask, _ clock: any SchedulerClock) {
+    let deadline = task.deadline ?? clock.continuousNow + WallTime.wait(from: clock.wallNow, to: task.due)
+    insert(
+      Entry(
+        deadline: deadline, wall: task.deadline == nil ? task.due : nil, suspending: nil,
+        action: .task(task.id, key: task.key)))
+  }
+
+  /// Notes that from a key on there are rows on disk that are not in memory.
+  mutating func noteMore(from key: [UInt8]) {
+    // The read may not have found them.
+    if isLoading, moreMeanwhile.map({ LineEntry.precedes(key, $0) }) ?? true { moreMeanwhile = key }
+    cut(from: key)
+  }
+
+  /// Whether the next rows are to be read from disk.
+  var needsRows: Bool { taskCount == 0 && end != nil && !isLoading }
+
+  /// Begins to read rows. Returns the key to start from.
+  mutating func beginLoading() -> [UInt8]? {
+    isLoading = true
+    return end
+  }
+
+  /// Adds the tasks of rows that were read. `tasks` is `nil` if reading has failed.
+  ///
+  /// `next` is the first key that was not read, or `nil` if all rows are in memory now. Does nothing if no rows are
+  /// being read.
+  mutating func endLoading(_ tasks: [TimedTask]?, next: [UInt8]?, _ clock: any SchedulerClock) {
+    if !isLoading { return }
+    isLoading = false
+    let (missed, more) = (self.missed, moreMeanwhile)
+    (self.missed, moreMeanwhile) = ([], nil)
+    guard let tasks else { return }
+    end = next
+    for task in tasks { add(task, clock) }
+    let known = Set(tasks.map(\.key))
+    for task in missed where !known.contains(task.key) { insert(task, clock) }
+    if let more { noteMore(from: more) }
+    trim()
+  }
 
   /// Forgets the timers of rows from a key on, which are on disk.
-  mutating func cut(from key: [UInt8]) {
+  private mutating func cut(from key: [UInt8]) {
     if let end, !LineEntry.precedes(key, end) { return }
     end = key
     tasks.removeAll { !LineEntry.precedes($0, key) }
@@ -129,75 +194,32 @@ struct TaskTimers: ~Copyable {
 
   /// Keeps the timers of the first `taskMaximum` rows if there are more than twice as many. The others are read from
   /// disk later.
-  mutating func trim() {
+  private mutating func trim() {
     if tasks.count <= 2 * Self.taskMaximum { return }
     let keys = tasks.keys.sorted { LineEntry.precedes($0, $1) }
     cut(from: keys[Self.taskMaximum])
   }
 
-  /// Forgets the timers of all rows, which are read from disk again.
-  mutating func forgetTasks() { cut(from: TaskKeys.timer(.min)) }
+  // MARK: - The wall clock
 
-  // MARK: -
+  /// Notes what the clocks show when a host begins to run tasks.
+  mutating func beginClocks(_ clock: any SchedulerClock) {
+    let wall = WallTime.passed(clock.wallNow)
+    wallOffset = wall - clock.continuousNow.milliseconds
+    wallSpans = WallSpans(from: wall, offset: wallOffset)
+  }
 
-  /// Sets the deadlines of dates again, because the wall clock was set. `deadline` returns that of a date.
-  mutating func resetDates(_ deadline: (Int64) -> Duration) {
+  /// Sets the deadlines of dates again if the wall clock was set since the last check.
+  mutating func followWall(_ clock: any SchedulerClock, _ wall: Int64, _ now: Duration) {
+    let (offset, last) = (wall - now.milliseconds, wallOffset)
+    wallOffset = offset
+    if abs(offset - last) <= 100 { return }
+    wallSpans.end(last, next: offset, at: now.milliseconds)
+    let wallNow = clock.wallNow
+    func deadline(_ date: Int64) -> Duration { now + max(.zero, WallTime.wait(from: wallNow, to: date)) }
     tasks.resetDates(deadline)
     others.resetDates(deadline)
-  }
-
-  mutating func removeAll() {
-    tasks.removeAll()
-    attempts = TimerHeap()
-    others.removeAll()
-    end = TaskKeys.timer(.min)
-  }
-}
-
-/// What the wall clock showed before it was set, since a scheduler runs tasks.
-///
-/// The row of a task has the date at which the task is due. If the task waits for a delay and the clock was set after
-/// the row was written, the date comes before the delay is over, or after it. The date on which the row was written is
-/// that date minus the delay. From it follows what the two clocks showed then, and so how much of the delay is left.
-struct WallSpans: Sendable {
-  private struct Span: Sendable {
-    /// The times of day that the clock showed, in milliseconds since 1970.
-    let times: ClosedRange<Int64>
-    /// Wall time minus continuous time, in milliseconds.
-    let offset: Int64
-  }
-
-  /// The spans of time that have ended because the clock was set, the oldest first.
-  private var ended: [Span] = []
-  /// The time of day at which the current span began, and its offset.
-  private var begin: Int64
-  private var offset: Int64
-
-  /// The maximum number of spans that are remembered.
-  private static let maximum = 16
-
-  init(from begin: Int64, offset: Int64) {
-    self.begin = begin
-    self.offset = offset
-  }
-
-  /// Notes that the wall clock was set, at a time of the continuous clock at the latest. `offset` is the offset before,
-  /// and `next` the one from now on.
-  mutating func end(_ offset: Int64, next: Int64, at continuous: Int64) {
-    let last = continuous + offset
-    if begin <= last { ended.append(Span(times: begin...last, offset: offset)) }
-    if ended.count > Self.maximum { ended.removeFirst() }
-    begin = continuous + next
-    self.offset = next
-  }
-
-  /// Returns the milliseconds of a delay that are left at a time of the continuous clock, for a row that is due at a
-  /// date. Returns `nil` if it is not known what is left, or if the date shows it.
-  func left(of delay: Int64, due: Int64, at continuous: Int64) -> Int64? {
-    let written = due - delay
-    if ended.isEmpty || (written >= begin && written <= continuous + offset) { return nil }
-    // If the clock showed the date twice, the task must not be late.
-    let past = ended.lazy.filter { $0.times.contains(written) }.map(\.offset).max()
-    return past.map { max(0, min(delay, due - $0 - continuous)) }
+    // Rows on disk may be due before those in memory.
+    if end != nil, !isLoading { cut(from: TaskKeys.timer(.min)) }
   }
 }

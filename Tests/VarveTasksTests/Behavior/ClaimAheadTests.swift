@@ -43,11 +43,13 @@ struct ClaimAheadTests {
     /// Waits until the scheduler has done what it can.
     func calm() async {
       let dispatcher = fixture.scheduler.dispatcher
-      await fixture.poll { dispatcher.state.withLock { !$0.isPumping && $0.strayClaims.isEmpty } }
+      await fixture.poll { dispatcher.state.withLock { !$0.loop.isPumping && $0.running.ahead.strays.isEmpty } }
     }
 
     /// The tasks with claims that were made ahead.
-    func claimed() -> Set<TaskID> { Set(fixture.scheduler.dispatcher.state.withLock { Array($0.ahead.keys) }) }
+    func claimed() -> Set<TaskID> {
+      Set(fixture.scheduler.dispatcher.state.withLock { Array($0.running.ahead.claims.keys) })
+    }
 
     func end(_ number: Int) { flags[number].set() }
 
@@ -193,8 +195,8 @@ struct ClaimAheadTests {
     try await fixture.scheduler.start()
     await hasBegun.wait()
     let dispatcher = fixture.scheduler.dispatcher
-    await fixture.poll { dispatcher.state.withLock { !$0.isPumping } }
-    #expect(dispatcher.state.withLock { Array($0.ahead.keys) } == [other])
+    await fixture.poll { dispatcher.state.withLock { !$0.loop.isPumping } }
+    #expect(dispatcher.state.withLock { Array($0.running.ahead.claims.keys) } == [other])
     let task = try #require(try fixture.read { tx in try tx.task(doubtful) })
     #expect(task.progress.crashes == 0 && task.progress.state == .ready)
     mayEnd.set()
@@ -240,7 +242,7 @@ struct ClaimAheadTests {
     }
     await hasBegun.wait()
     let dispatcher = fixture.scheduler.dispatcher
-    #expect(dispatcher.state.withLock { $0.ahead.values.filter { $0.run.queue == "slow" }.isEmpty })
+    #expect(dispatcher.state.withLock { $0.running.ahead.claims.values.filter { $0.run.queue == "slow" }.isEmpty })
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
     try await fixture.close()

@@ -147,7 +147,7 @@ struct CloseWithoutStopTests {
     defer { mayEnd.set() }
     try fixture.enqueue("long")
     try await Self.begin(fixture, mayEnd)
-    await fixture.poll { fixture.scheduler.dispatcher.state.withLock { !$0.isPumping } }
+    await fixture.poll { fixture.scheduler.dispatcher.state.withLock { !$0.loop.isPumping } }
     let points = Mutex<[CrashPoint]>([])
     disk.observe { _, capture in points.withLock { $0.append(capture()) } }
     try await fixture.database.close()

@@ -76,9 +76,9 @@ struct EarlierStartTests {
     late.entries = [(run.record.position.line, LineEntry(run.stored, run.stored.bytes))]
     dispatcher.apply(late, of: 1)
     #expect(dispatcher.state.withLock { $0.lines[run.record.position.line]?.entryCount } == 0)
-    #expect(dispatcher.state.withLock { $0.isCommitting })
+    #expect(dispatcher.state.withLock { $0.loop.isCommitting })
     dispatcher.apply(AsideDelta(), of: 2)
-    #expect(!dispatcher.state.withLock { $0.isCommitting })
+    #expect(!dispatcher.state.withLock { $0.loop.isCommitting })
   }
 
   @Test func `a commit of an earlier start writes nothing`() async throws {

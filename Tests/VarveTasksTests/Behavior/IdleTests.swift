@@ -103,13 +103,13 @@ struct IdleTests {
     #expect(dispatcher.nextDeadline == nil)
     // An alarm that has rung may arrive late.
     await Self.passDay(fixture)
-    await fixture.poll { !dispatcher.state.withLock { $0.isPumping } }
+    await fixture.poll { !dispatcher.state.withLock { $0.loop.isPumping } }
     let (sleeps, commits) = (fixture.clock.sleepCount, fixture.database.statistics.asideCommits)
     _ = fixture.lines.take()
     await Self.passDay(fixture)
     #expect(fixture.clock.sleepCount == sleeps)
     #expect(fixture.database.statistics.asideCommits == commits)
-    #expect(!dispatcher.state.withLock { $0.isPumping })
+    #expect(!dispatcher.state.withLock { $0.loop.isPumping })
     #expect(fixture.lines.take() == [])
     // Without handlers that have limits, no alarm was ever set.
     if ![Reason.afterManyTasks, .parked, .deadHead].contains(reason) { #expect(sleeps == 0) }

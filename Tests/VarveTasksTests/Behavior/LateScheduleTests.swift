@@ -122,7 +122,7 @@ struct LateScheduleTests {
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     // The commit that stores the schedule waits as for a call that removes another one.
-    await fixture.scheduler.scheduleTurns.take()
+    await fixture.scheduler.scheduleMutex.lock()
     try Self.register(fixture)
     let stop = Task {
       await fixture.scheduler.stop()
@@ -132,7 +132,7 @@ struct LateScheduleTests {
     await fixture.poll { fixture.scheduler.dispatcher.state.withLock { $0.isStopping } }
     await Self.giveTime(isStopped)
     #expect(!isStopped.isSet)
-    fixture.scheduler.scheduleTurns.give()
+    fixture.scheduler.scheduleMutex.unlock()
     #expect(try await stop.value == 1)
     try await Self.close(fixture)
   }
@@ -145,7 +145,7 @@ struct LateScheduleTests {
     try Self.register(fixture)
     try await scheduler.start()
     await scheduler.waitUntilIdle()
-    await scheduler.scheduleTurns.take()
+    await scheduler.scheduleMutex.lock()
     async let isRemoved = scheduler.unschedule("ten")
     await fixture.poll { scheduler.state.withLock { $0.schedules.isEmpty } }
     let stop = Task {
@@ -156,7 +156,7 @@ struct LateScheduleTests {
     await fixture.poll { !scheduler.state.withLock { $0.isRunning } }
     await Self.giveTime(isStopped)
     #expect(!isStopped.isSet)
-    scheduler.scheduleTurns.give()
+    scheduler.scheduleMutex.unlock()
     #expect(try await stop.value == 0)
     let wasRegistered = try await isRemoved
     #expect(wasRegistered)
@@ -164,24 +164,24 @@ struct LateScheduleTests {
   }
 
   @Test func `transition 10: no work beside the loop begins after a stop, which waits for all such work`() async {
-    let (work, isClosed) = (TaskSideWork(), Flag())
-    #expect(!work.begin())
-    work.open()
-    #expect(work.begin())
-    #expect(work.begin())
+    let (gate, isClosed) = (AsyncGate(), Flag())
+    #expect(!gate.enter())
+    gate.open()
+    #expect(gate.enter())
+    #expect(gate.enter())
     let close = Task {
-      await work.close()
+      await gate.close()
       isClosed.set()
     }
-    while work.begin() {
-      work.end()
+    while gate.enter() {
+      gate.leave()
       await Task.yield()
     }
-    work.end()
+    gate.leave()
     await Self.giveTime(isClosed)
     #expect(!isClosed.isSet)
-    work.end()
+    gate.leave()
     await close.value
-    #expect(!work.begin())
+    #expect(!gate.enter())
   }
 }

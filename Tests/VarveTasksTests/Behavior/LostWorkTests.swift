@@ -307,7 +307,7 @@ struct LostWorkTests {
     let dispatcher = fixture.scheduler.dispatcher
     try Self.enqueueParents(texts, children: count, fixture)
     try await fixture.scheduler.start()
-    await fixture.poll { fixture.lines.count == texts.count && !dispatcher.state.withLock { $0.isPumping } }
+    await fixture.poll { fixture.lines.count == texts.count && !dispatcher.state.withLock { $0.loop.isPumping } }
     gate.shut()
     // The first commit ends the first task, and changes as many of its children as it may.
     mayEnd["0"]?.set()
@@ -315,7 +315,7 @@ struct LostWorkTests {
     for round in 1...rounds {
       // Each further commit ends another task, which came during the commit before.
       mayEnd["\(round)"]?.set()
-      await fixture.poll { dispatcher.state.withLock { $0.busyCount } == rounds - round }
+      await fixture.poll { dispatcher.state.withLock { $0.running.busyCount } == rounds - round }
       gate.letOnePass()
       await fixture.poll { gate.passedCount == round && gate.waitingCount == 1 }
     }

@@ -152,7 +152,7 @@ struct ManyChildrenTests {
     gate.shut()
     mayEnd.set()
     let dispatcher = fixture.scheduler.dispatcher
-    await fixture.poll { gate.waitingCount == 1 && dispatcher.state.withLock { $0.busyCount } == 0 }
+    await fixture.poll { gate.waitingCount == 1 && dispatcher.state.withLock { $0.running.busyCount } == 0 }
     gate.open()
     await fixture.scheduler.waitUntilIdle()
     let sizes = backend.takeCommits().map(\.entryCount)

@@ -48,7 +48,9 @@ struct OpeningReadTests {
     if isPaused {
       await fixture.scheduler.waitUntilIdle()
     } else {
-      await fixture.poll { fixture.lines.count == Self.queues.count && !dispatcher.state.withLock { $0.isPumping } }
+      await fixture.poll {
+        fixture.lines.count == Self.queues.count && !dispatcher.state.withLock { $0.loop.isPumping }
+      }
       #expect(fixture.lines.take() == Self.queues.map { _ in "0" })
     }
     let read = backend.count

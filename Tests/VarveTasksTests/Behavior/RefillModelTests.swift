@@ -175,7 +175,7 @@ struct RefillModelTests {
   /// The rows of tasks that wait for a time, and a dispatcher that takes work only when the test does so.
   private struct TimerDisk {
     struct Row {
-      let timer: TaskDelta.Timer
+      let timer: TimedTask
       /// The time in seconds at which the task is due.
       let second: Int
     }
@@ -189,7 +189,7 @@ struct RefillModelTests {
     /// The keys of all rows there ever were.
     var keys: [[UInt8]] = []
     var second = 0
-    var reading: (found: [TaskDelta.Timer], next: [UInt8]?)?
+    var reading: (found: [TimedTask], next: [UInt8]?)?
     var earlyCount = 0
     /// The time at which the alarm rings.
     var alarm: Duration?
@@ -211,14 +211,14 @@ struct RefillModelTests {
     /// Acknowledges a commit with tasks that wait for dates and for delays, of which the first ones are in memory.
     mutating func commit(_ count: Int) {
       let (first, span) = (second + 1 + random.below(5_000), 1 + random.below(5_000))
-      var timers: [TaskDelta.Timer] = []
+      var timers: [TimedTask] = []
       for _ in 0..<count {
         let id = TaskID(rawValue: UInt64(keys.count + 1))
         let due = first + random.below(span)
         let time = Self.begin + Int64(due) * 1_000
         let position = TaskPosition(.timed, queue: 1, priority: 128, sortKey: [], stamp: 1, ordinal: 0, due: time)
         let key = position.key(of: id)
-        let timer = TaskDelta.Timer(id: id, key: key, due: time, deadline: random.oneIn(2) ? nil : .seconds(due))
+        let timer = TimedTask(id: id, key: key, due: time, deadline: random.oneIn(2) ? nil : .seconds(due))
         rows[key] = Row(timer: timer, second: due)
         keys.append(key)
         timers.append(timer)
@@ -245,7 +245,7 @@ struct RefillModelTests {
       let count = changes.value.load(ordering: .relaxed)
       if count > seenChanges { alarm = dispatcher.nextDeadline }
       seenChanges = count
-      if reading == nil, dispatcher.state.withLock({ $0.isPumping }) { work() }
+      if reading == nil, dispatcher.state.withLock({ $0.loop.isPumping }) { work() }
     }
 
     /// Does the work that is due, as the scheduler does if it is woken. A read from disk may remain to be ended.

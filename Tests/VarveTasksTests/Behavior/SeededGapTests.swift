@@ -158,7 +158,7 @@ struct SeededGapTests {
     let dispatcher = fixture.scheduler.dispatcher
     await fixture.poll {
       let isDue = dispatcher.nextDeadline.map { $0 <= fixture.clock.continuousNow } ?? false
-      return !isDue && !dispatcher.state.withLock { $0.isPumping }
+      return !isDue && !dispatcher.state.withLock { $0.loop.isPumping }
     }
   }
 

@@ -45,7 +45,7 @@ struct SuspectTests {
     try fixture.write { tx in try tx.resume("a") }
     func settle() async {
       let dispatcher = fixture.scheduler.dispatcher
-      await fixture.poll { dispatcher.state.withLock { !$0.isPumping && $0.busyCount <= 1 } }
+      await fixture.poll { dispatcher.state.withLock { !$0.loop.isPumping && $0.running.busyCount <= 1 } }
     }
     try await body(fixture, mayEnd, settle)
     mayEnd.set()
@@ -89,7 +89,9 @@ struct SuspectTests {
     }
     let (clock, lines) = (first.clock, first.lines)
     let dispatcher = first.scheduler.dispatcher
-    func settle() async { await first.poll { dispatcher.state.withLock { !$0.isPumping && $0.busyCount <= 2 } } }
+    func settle() async {
+      await first.poll { dispatcher.state.withLock { !$0.loop.isPumping && $0.running.busyCount <= 2 } }
+    }
     try await first.scheduler.start()
     await begun.wait()
     let suspect = try #require(lines.take().first)
@@ -109,7 +111,7 @@ struct SuspectTests {
     await settle()
     // Then it waits for its turn alone, at most as long as the first one has had.
     clock.advance(by: .seconds(10))
-    await first.poll { dispatcher.state.withLock { $0.suspect?.hasBegun == false && !$0.isPumping } }
+    await first.poll { dispatcher.state.withLock { $0.holds.suspect?.hasBegun == false && !$0.loop.isPumping } }
     try first.enqueue("d") { $0.queue = "d" }
     await settle()
     #expect(lines.take() == [])
@@ -137,7 +139,9 @@ struct SuspectTests {
       }
       for text in ["a", "b", "c"] { try fixture.enqueue(text) }
       let dispatcher = fixture.scheduler.dispatcher
-      func settle() async { await fixture.poll { dispatcher.state.withLock { !$0.isPumping && $0.busyCount <= 4 } } }
+      func settle() async {
+        await fixture.poll { dispatcher.state.withLock { !$0.loop.isPumping && $0.running.busyCount <= 4 } }
+      }
       try await fixture.scheduler.start()
       await fixture.poll { fixture.lines.count == 1 }
       #expect(fixture.lines.take() == ["suspect 0"])
@@ -154,7 +158,7 @@ struct SuspectTests {
         // The next one waits until others have had their time, and then for those that run.
         await settle()
         fixture.clock.advance(by: .seconds(10))
-        await fixture.poll { dispatcher.state.withLock { $0.suspect?.hasBegun == false && !$0.isPumping } }
+        await fixture.poll { dispatcher.state.withLock { $0.holds.suspect?.hasBegun == false && !$0.loop.isPumping } }
         fixture.clock.advance(by: .seconds(10))
         await fixture.poll { fixture.lines.count == 1 }
         #expect(fixture.lines.take() == ["suspect \(number)"])
@@ -182,7 +186,10 @@ struct SuspectTests {
     /// Waits until the scheduler has done what it can, and a number of tasks are set aside.
     func settle(aside count: Int? = nil) async {
       await fixture.poll {
-        dispatcher.state.withLock { !$0.isPumping && $0.busyCount <= 4 && $0.aside.count == count ?? $0.aside.count }
+        dispatcher.state.withLock {
+          !$0.loop.isPumping && $0.running.busyCount <= 4
+            && $0.holds.overtaken.count == count ?? $0.holds.overtaken.count
+        }
       }
     }
     try await fixture.scheduler.start()
@@ -219,7 +226,7 @@ struct SuspectTests {
     for text in ["suspect 3", "suspect 4", "suspect 2"] {
       await settle()
       fixture.clock.advance(by: .seconds(10))
-      await fixture.poll { dispatcher.state.withLock { $0.suspect?.hasBegun == false && !$0.isPumping } }
+      await fixture.poll { dispatcher.state.withLock { $0.holds.suspect?.hasBegun == false && !$0.loop.isPumping } }
       fixture.clock.advance(by: .seconds(10))
       await fixture.poll { lines.count == 1 }
       #expect(lines.take() == [text])
@@ -228,7 +235,7 @@ struct SuspectTests {
     await fixture.scheduler.waitUntilIdle()
     #expect(lines.take() == [])
     try fixture.expectNothingLeft()
-    #expect(dispatcher.state.withLock { $0.aside.isEmpty && $0.postponedTasks.isEmpty })
+    #expect(dispatcher.state.withLock { $0.holds.overtaken.isEmpty && $0.holds.postponedTasks.isEmpty })
     await fixture.scheduler.stop()
   }
 
@@ -243,12 +250,14 @@ struct SuspectTests {
       return .done
     }
     let dispatcher = fixture.scheduler.dispatcher
-    func settle() async { await fixture.poll { dispatcher.state.withLock { !$0.isPumping && $0.busyCount == 1 } } }
+    func settle() async {
+      await fixture.poll { dispatcher.state.withLock { !$0.loop.isPumping && $0.running.busyCount == 1 } }
+    }
     try await fixture.scheduler.start()
     await fixture.poll { fixture.lines.count == 1 }
     await settle()
     fixture.clock.advance(by: .seconds(10))
-    await fixture.poll { dispatcher.state.withLock { $0.suspect == nil && !$0.postponed.isEmpty } }
+    await fixture.poll { dispatcher.state.withLock { $0.holds.suspect == nil && !$0.holds.postponedLines.isEmpty } }
     let other = QueueName(fixture.lines.take() == ["one"] ? "two" : "one")
     for number in 0..<20 {
       await settle()
@@ -322,7 +331,7 @@ struct SuspectTests {
       #expect(fixture.lines.take() == ["long", "other"])
       // From now on it has a token, and the others have to end.
       fixture.clock.advance(by: .seconds(100))
-      await fixture.poll { dispatcher.state.withLock { $0.suspect != nil && !$0.isPumping } }
+      await fixture.poll { dispatcher.state.withLock { $0.holds.suspect != nil && !$0.loop.isPumping } }
       try fixture.enqueue("after") { $0.queue = "d" }
       await settle()
       #expect(fixture.lines.take() == [])

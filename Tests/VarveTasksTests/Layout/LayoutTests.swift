@@ -144,7 +144,7 @@ struct LayoutTests {
     await fixture.poll { gate.waitingCount == 1 }
     othersEnd.set()
     let dispatcher = fixture.scheduler.dispatcher
-    await fixture.poll { dispatcher.state.withLock { $0.settlements.count } == count }
+    await fixture.poll { dispatcher.state.withLock { $0.running.settlements.count } == count }
     gate.open()
     await fixture.scheduler.waitUntilIdle()
     let sizes = try recorded.takeChanges().map { changes in

@@ -1,10 +1,11 @@
 internal import Synchronization
 
-/// The work on the database that a running scheduler does beside its loop: storing the progress of handlers, and
-/// removing schedules.
+/// A gate that operations enter while it is open. Closing it waits for those that are inside, and later ones are
+/// refused.
 ///
-/// A stop waits for it, and none begins after that, so the database can be closed then.
-final class TaskSideWork: Sendable {
+/// A running scheduler lets operations on the database enter that its loop does not wait for: those that store the
+/// progress of handlers, and those that remove schedules. A stop closes the gate, so the database can be closed then.
+final class AsyncGate: Sendable {
   private struct State {
     var isOpen = false
     var count = 0
@@ -13,18 +14,19 @@ final class TaskSideWork: Sendable {
 
   private let state = Mutex(State())
 
-  /// Lets work begin.
+  /// Lets operations enter.
   func open() { state.withLock { $0.isOpen = true } }
 
-  /// Counts a piece of work that begins, and at whose end the caller must call `end`. Returns false if none may begin.
-  func begin() -> Bool {
+  /// Lets an operation enter, at whose end the caller must call `leave`. Returns false if the gate is closed.
+  func enter() -> Bool {
     state.withLock { state in
       if state.isOpen { state.count += 1 }
       return state.isOpen
     }
   }
 
-  func end() {
+  /// Ends an operation that has entered.
+  func leave() {
     let waiters = state.withLock { state in
       state.count -= 1
       guard state.count == 0 else { return [CheckedContinuation<Void, Never>]() }
@@ -34,7 +36,7 @@ final class TaskSideWork: Sendable {
     for waiter in waiters { waiter.resume() }
   }
 
-  /// Lets no more work begin, and returns when all work has ended.
+  /// Lets no more operations enter, and returns when all of them have left.
   func close() async {
     await withCheckedContinuation { continuation in
       let isIdle = state.withLock { state in

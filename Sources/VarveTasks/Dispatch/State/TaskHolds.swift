@@ -1,0 +1,111 @@
+/// The tasks that may not begin although it is their turn: those that transactions are changing, those that a process
+/// has died with, and those whose last attempt can't be noted.
+///
+/// - Each task in `overtaken` is in no line. It returns to its line when its hold ends.
+/// - No task of a serial queue is in `overtaken`: its line waits for it.
+/// - At most one task runs alone, the `suspect`. While it waits for the others to end, and after it has begun, no other
+///   task begins, each time for at most `aloneTime`.
+///
+/// The number of transactions that hold a task is in the state of the dispatcher, because they may be open across
+/// several starts.
+struct TaskHolds: ~Copyable {
+  /// A task that a process has died with, and that runs alone for a time, or waits until the others have ended.
+  struct Suspect {
+    let id: TaskID
+    /// The time on the continuous clock since which it waits or runs.
+    let since: Duration
+    let hasBegun: Bool
+  }
+
+  /// The tasks that were next in line while they were held, or while they had to wait because a process has died with
+  /// them. Others overtake them.
+  private(set) var overtaken: [TaskID: (line: LineID, entry: LineEntry)] = [:]
+  /// The tasks whose time came while they were held, with the keys of their rows.
+  private var due: [TaskID: [UInt8]] = [:]
+  /// The lines whose heads are held, and wait for them.
+  private var heads: [TaskID: LineID] = [:]
+  /// The tasks that do not run until the next start, because what notes their last attempt can't be read or written.
+  /// The value says whether the attempt was done. If it was not, no other task of a serial queue overtakes the task.
+  private(set) var leftOut: [TaskID: Bool] = [:]
+  /// The task that runs alone, because a process has died while it ran, or `nil` if no task does.
+  var suspect: Suspect?
+  /// The time on the continuous clock until which other tasks may begin before the next task of this kind.
+  var othersEnd = Duration.zero
+  /// The lines whose next task is of this kind, and waits until then.
+  private(set) var postponedLines: [LineID] = []
+  /// The tasks of this kind that others overtake until then, in the order in which they are tried again. Some may not
+  /// be in `overtaken` any more.
+  private(set) var postponedTasks: [TaskID] = []
+
+  /// The maximum number of tasks that others overtake, which are kept in memory.
+  static let overtakenMaximum = 4_096
+  /// The time for which a task that a process has died with runs alone, for which it waits for others to end, and after
+  /// it for which others may begin before the next such task.
+  ///
+  /// It is bounded because handlers may run for hours.
+  static let aloneTime = Duration.seconds(10)
+
+  // MARK: - Tasks that transactions hold
+
+  /// Returns whether others may overtake the first task of a line, which may not begin now because a transaction is
+  /// changing it, or it was left out until the next start. Returns `nil` if it may begin.
+  mutating func passes(_ entry: LineEntry, of line: TaskLine, isHeld: Bool) -> Bool? {
+    // No task may overtake the head of a serial queue, unless it was done.
+    let isSerial = line.rules.isSerial
+    if let isDone = leftOut[entry.id] { return !isSerial || isDone }
+    if !isHeld { return nil }
+    // A transaction may hold very many tasks: then the line waits for it, too.
+    let waits = isSerial || overtaken.count >= Self.overtakenMaximum
+    if waits { heads[entry.id] = line.id } else { overtaken[entry.id] = (line.id, entry) }
+    return !waits
+  }
+
+  /// Notes that the time of a task that is held has come.
+  mutating func noteDue(_ id: TaskID, _ key: [UInt8]) { due[id] = key }
+
+  /// Returns what waits for the end of a task's hold: the line that it is the head of, the task that others have
+  /// overtaken, and the key of its row if its time has come.
+  mutating func release(
+    _ id: TaskID
+  ) -> (line: LineID?, overtaken: (line: LineID, entry: LineEntry)?, due: [UInt8]?) {
+    (heads.removeValue(forKey: id), overtaken.removeValue(forKey: id), due.removeValue(forKey: id))
+  }
+
+  /// Forgets that others have overtaken a task, because its row was removed.
+  mutating func dropOvertaken(_ id: TaskID, _ key: [UInt8]) {
+    if let entry = overtaken[id]?.entry, entry.key == key { overtaken[id] = nil }
+  }
+
+  /// Lets a task not run until the next start.
+  mutating func leaveOut(_ id: TaskID, isDone: Bool) { leftOut[id] = isDone }
+
+  // MARK: - Tasks that a process has died with
+
+  /// Notes that a task of this kind begins, although it may have been overtaken: a read may have found its row again.
+  mutating func beginSuspect(_ id: TaskID) { overtaken[id] = nil }
+
+  /// Lets the other tasks of a line overtake its first one, which is of this kind and may not begin yet. Returns false
+  /// if none may overtake it: then the line waits.
+  mutating func postpone(_ entry: LineEntry, of line: TaskLine) -> Bool {
+    if line.rules.isSerial || overtaken.count >= Self.overtakenMaximum { return false }
+    overtaken[entry.id] = (line.id, entry)
+    postponedTasks.append(entry.id)
+    _ = line.popFirst()
+    return true
+  }
+
+  /// Lets a line wait whose first task is of this kind and may not begin yet.
+  mutating func postpone(_ line: TaskLine) { postponedLines.append(line.id) }
+
+  /// Takes the lines and tasks that had to wait.
+  mutating func takePostponed() -> (lines: [LineID], tasks: [(line: LineID, entry: LineEntry)]) {
+    defer { (postponedLines, postponedTasks) = ([], []) }
+    return (postponedLines, postponedTasks.compactMap { overtaken.removeValue(forKey: $0) })
+  }
+
+  /// Returns whether timers are needed for tasks of this kind.
+  func needsTimers(_ clock: (any SchedulerClock)?) -> Bool {
+    if suspect != nil || !postponedLines.isEmpty || !postponedTasks.isEmpty { return true }
+    return othersEnd > .zero && clock.map { $0.continuousNow < othersEnd } ?? false
+  }
+}
