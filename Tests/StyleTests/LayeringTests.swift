@@ -39,7 +39,7 @@ struct LayeringTests {
     ["Conditions"],
     ["Backend"],
     ["Core"],
-    ["Builds"],
+    ["Builds", "Observation"],
     ["Indexes"],
     ["Database"],
     ["Connections"],
