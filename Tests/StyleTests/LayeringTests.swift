@@ -39,7 +39,7 @@ struct LayeringTests {
     ["Conditions"],
     ["Backend"],
     ["Core"],
-    ["Builds"],
+    ["Builds", "Observation"],
     ["Indexes"],
     ["Database"],
     ["Connections"],
@@ -207,14 +207,14 @@ struct LayeringTests {
     // A name that two folders declare belongs to the lower one.
     var owners: [String: Substring] = [:]
     for source in sources {
-      for name in topLevelTypes(source.code) {
+      for name in SwiftCode.topLevelTypes(source.code) {
         let known = owners[name].flatMap { layer(of: $0) }
         if let known, known <= layer(of: source.folder) ?? 0 { continue }
         owners[name] = source.folder
       }
     }
     return sources.flatMap { source -> [Violation] in
-      let own = Set(nestedTypes(source.code))
+      let own = Set(SwiftCode.nestedTypes(source.code))
       return SwiftCode.words(source.code).compactMap { word, line in
         guard let owner = owners[String(word)], owner != source.folder, !own.contains(String(word)),
           let above = layer(of: owner), let here = layer(of: source.folder), above > 0, above >= here
@@ -223,30 +223,6 @@ struct LayeringTests {
           path: source.file.path, line: line, message: "\(word) is of \(owner), which is not a lower layer")
       }
     }
-  }
-
-  /// Returns the names of the types at the outermost level that other files can name.
-  private static func topLevelTypes(_ code: String) -> [String] {
-    code.split(separator: "\n").compactMap { line in
-      guard let first = line.first, first != " ", !line.hasPrefix("private "), !line.hasPrefix("fileprivate ") else {
-        return nil
-      }
-      return declaredType(line)
-    }
-  }
-
-  /// Returns the names of all types that a file declares, and of its generic parameters.
-  private static func nestedTypes(_ code: String) -> [String] {
-    code.split(separator: "\n").compactMap { declaredType($0) }
-  }
-
-  private static func declaredType(_ line: Substring) -> String? {
-    let keywords: Set<Substring> = ["struct", "class", "enum", "protocol", "actor", "typealias", "case"]
-    let words = SwiftCode.words(String(line)).map(\.text)
-    guard let index = words.firstIndex(where: { keywords.contains($0) }), index + 1 < words.count else { return nil }
-    let isDeclaration = words[..<index].allSatisfy { $0.first?.isLowercase ?? false || $0 == "unchecked" }
-    let name = words[index + 1]
-    return isDeclaration && name.first?.isUppercase == true ? String(name) : nil
   }
 
   private static func foreignImports(

@@ -32,7 +32,10 @@ package final class DatabaseCore: Sendable {
   let writerExecutor = DatabaseExecutor(limit: .max, readyLimit: DatabaseExecutor.usualReadyLimit)
   let feed: ChangeFeed
   let changes: ChangeHub
-  let observations: ObservationRegistry
+  /// The parts that observers of whole commits have read.
+  let observedParts = ObservedParts()
+  /// The collections whose rows observers compare with their previous content.
+  let observedRows = ObservedRows()
   let connections: ConnectionList
   let checkedDefinitions = CheckedDefinitions()
   let longLivedReads = LongLivedReadList()
@@ -77,9 +80,7 @@ package final class DatabaseCore: Sendable {
     self.changes = changes
     let connections = ConnectionList()
     self.connections = connections
-    let observations = ObservationRegistry()
-    self.observations = observations
-    publication = Publication(backend: backend, deliverParts: { observations.didWrite($1, $0) }) {
+    publication = Publication(backend: backend, deliverParts: { changes.deliver($0, $1) }) {
       [coding] version, pending in
       if pending.cutsFeed {
         changes.deliverGap(version)

@@ -2,11 +2,13 @@ internal import Dispatch
 internal import FutexLocks
 internal import Synchronization
 
-/// Delivers each acknowledged commit to the subscriptions.
+/// Delivers each acknowledged commit to the subscriptions, and what commits without changes of rows have written to the
+/// listener.
 ///
 /// ```
-///  Publication ─▶ deliver ─▶ buffer of each subscription ─▶ its consumer, at its own pace
-///                    └─────▶ one subscription for all observations (ObservationRegistry)
+///  Publication ─▶ deliver ─┬▶ buffer of each subscription ─▶ its consumer, at its own pace
+///                          ├▶ one subscription for all observations
+///                          └▶ the listener: what was written to observed parts
 /// ```
 /// A commit costs a lock, and an append for each subscription, whatever the consumers do. In a database that other
 /// processes write, a task reads the feed and delivers in place of the committing call (`FeedFollowing`), as long as
@@ -23,6 +25,8 @@ final class ChangeHub: Sendable {
     var isClosed = false
     /// The task that delivers the commits of other processes; the number distinguishes it from earlier ones.
     var following: (number: UInt64, task: Task<Void, Never>)?
+    /// The object that receives what commits without changes of rows have written, or `nil` if nothing was observed yet.
+    var listener: (any PartWriteListener)?
     /// The number of reads of the storage for subscriptions and observations.
     var readCount = 0
     /// Semaphores of the callers that wait for the last of these reads.
@@ -70,6 +74,21 @@ final class ChangeHub: Sendable {
         state.following = nil
         return state.end(error)
       })
+  }
+
+  /// Delivers what an acknowledged commit that changes no row has written to parts.
+  func deliver(_ version: CommitVersion, _ parts: PartWrites.Noted) {
+    state.withLock { $0.listener }?.didWrite(parts, version)
+  }
+
+  /// Returns the listener, which the first call makes.
+  func listener<Listener: PartWriteListener>(_ make: () -> Listener) -> Listener {
+    state.withLock { state in
+      if let known = state.listener as? Listener { return known }
+      let made = make()
+      state.listener = made
+      return made
+    }
   }
 
   private func notify(_ subscriptions: [ChangeSubscription]) {

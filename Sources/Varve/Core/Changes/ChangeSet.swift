@@ -63,12 +63,6 @@ public struct ChangeSet: Sendable {
     func key(_ stored: [UInt8]) -> [UInt8] { prefix.isEmpty ? stored : Array(stored.dropFirst(prefix.count)) }
     func storedKey(_ key: [UInt8]) -> [UInt8] { prefix.isEmpty ? key : prefix + key }
 
-    /// Returns the change of a row for an observer.
-    func observed(_ key: [UInt8]) -> ObservedChange.Row {
-      let stored = storedKey(key)
-      return ObservedChange.Row(isRemoved: states[stored]?.isRemoved ?? false, before: replaced?[stored])
-    }
-
     fileprivate var byteCount: Int {
       guard let replaced else { return states.byteCount }
       return replaced.indices.reduce(states.byteCount + replaced.byteCount) {

@@ -59,8 +59,8 @@ public final class WriteTransaction: ReadTransaction {
     extensionEdition = database.extensions.edition
     registered = database.extensions.list
     hooks = HookQueue(slots: registered.ordered.count)
-    partWrites = spill == nil ? database.observations.parts.makeWrites() : nil
-    replacedRows = spill == nil ? database.observations.rows.makeReplacedRows() : nil
+    partWrites = spill == nil ? database.observedParts.makeWrites() : nil
+    replacedRows = spill == nil ? database.observedRows.makeReplacedRows() : nil
     super.init(database: database, snapshot: snapshot, writing: pending, spill: spill)
     if spill != nil { hooks.rowBan = .ingestion }
   }

@@ -131,6 +131,14 @@ struct ObservedChange {
   }
 }
 
+extension ChangeSet.Rows {
+  /// Returns the change of a row for an observer.
+  func observed(_ key: [UInt8]) -> ObservedChange.Row {
+    let stored = storedKey(key)
+    return ObservedChange.Row(isRemoved: states[stored]?.isRemoved ?? false, before: replaced?[stored])
+  }
+}
+
 /// One consumer's observation of a target. The registry removes it when the last reference to its holder is released.
 final class Observation: Sendable {
   let location: ObservedTarget

@@ -38,3 +38,9 @@ final class PartWrites {
     if noted.families.contains(family.number) { noted.touched[family.number, default: TouchedKeys()].add(range) }
   }
 }
+
+/// Receives what commits without changes of rows have written to parts.
+protocol PartWriteListener: AnyObject, Sendable {
+  /// Called when such a commit is acknowledged, in the order of the commits. It must return quickly.
+  func didWrite(_ parts: PartWrites.Noted, _ version: CommitVersion)
+}

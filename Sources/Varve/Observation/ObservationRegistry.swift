@@ -10,7 +10,7 @@ internal import Synchronization
 ///
 /// # Concurrency
 /// There is one lock, which is never held while an observer is notified. The task runs as long as there are observers.
-final class ObservationRegistry: Sendable {
+final class ObservationRegistry: PartWriteListener {
   fileprivate struct Watchers {
     var collection: [UInt64: Observation] = [:]
     /// The observers of rows, by the encoded key of the row.
@@ -59,11 +59,11 @@ final class ObservationRegistry: Sendable {
   }
 
   private let state = FutexLock(State())
-  /// The parts that observers of whole commits have read.
-  let parts = ObservedParts()
   /// The collections whose rows observers compare with their previous content.
-  let rows = ObservedRows()
+  private let rows: ObservedRows
   let sharedReads = SharedReads()
+
+  init(_ rows: ObservedRows) { self.rows = rows }
 
   /// Whether there are no observers.
   var isEmpty: Bool { state.withLock { $0.watchers.isEmpty && $0.watched.isEmpty } }
@@ -115,7 +115,7 @@ final class ObservationRegistry: Sendable {
         state.watchers[name, default: Watchers()].watched[number] = Watched(observation: observation, watcher: watcher)
       case .watched(let watcher, nil): state.watched[number] = Watched(observation: observation, watcher: watcher)
       }
-      return HeldObservation(observation, number, database)
+      return HeldObservation(observation, number, self, database)
     }
   }
 
@@ -342,13 +342,20 @@ extension ObservationRegistry.State {
 final class HeldObservation: Sendable {
   let observation: Observation
   let database: DatabaseCore
+  private let registry: ObservationRegistry
   private let number: UInt64
 
-  init(_ observation: Observation, _ number: UInt64, _ database: DatabaseCore) {
+  init(_ observation: Observation, _ number: UInt64, _ registry: ObservationRegistry, _ database: DatabaseCore) {
     self.observation = observation
     self.number = number
+    self.registry = registry
     self.database = database
   }
 
-  deinit { database.observations.remove(observation.location, number) }
+  deinit { registry.remove(observation.location, number) }
+}
+
+extension DatabaseCore {
+  /// The observers of the database. They are made at the first observation, and listen to the commits from then on.
+  var observations: ObservationRegistry { changes.listener { ObservationRegistry(observedRows) } }
 }

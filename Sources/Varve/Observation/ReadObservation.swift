@@ -127,7 +127,7 @@ private final class ReadWatcher: RowWatcher {
   init(_ database: DatabaseCore) {
     catalog = database.catalog
     extensions = database.extensions
-    parts = database.observations.parts
+    parts = database.observedParts
   }
 
   deinit { parts.replace(state.withLock { $0.partFamilies }, by: []) }
