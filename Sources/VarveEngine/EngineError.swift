@@ -63,9 +63,9 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     /// The followed database lost commits that this follower has read, in a power loss, or was replaced by other files.
     /// Close the follower and follow the database again.
     public static let rewound = Code(.rewound)
-    /// The process that writes the database freed segments of its log faster than this reader could read them. The state
-    /// that is shown did not change; the same call may succeed later, or at once if this process may write to the file
-    /// `SHARED`.
+    /// The process that writes the database freed segments of its log faster than this reader could read them. The
+    /// state that is shown did not change; the same call may succeed later, or at once if this process may write to the
+    /// file `SHARED`.
     public static let busy = Code(.busy)
     /// The read needs data that is not in memory. Thrown only inside of `Engine.withoutFileReads`.
     public static let wouldReadFile = Code(.wouldReadFile)

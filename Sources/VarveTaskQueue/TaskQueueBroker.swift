@@ -68,7 +68,8 @@ public final class TaskQueueBroker: Sendable {
   /// action in a queue that two brokers accept throws `TaskQueueError.overlappingBrokers`, the transaction can only be
   /// rolled back, and neither broker runs anything in that queue.
   ///
-  /// A call that throws has no effect, and may be repeated; after `.outcomeUnknown`, when the database was opened again.
+  /// A call that throws has no effect, and may be repeated; after `.outcomeUnknown`, when the database was opened
+  /// again.
   ///
   /// - Parameters:
   ///   - scheduler: The scheduler that runs the actions.

@@ -2,8 +2,8 @@ import VarveEngine
 
 /// A pool of threads on which a writer never gives up its wait for memtables that only readers keep.
 ///
-/// The engine ends that wait after a second, and then allocates one more memtable than the budget has. On a machine that
-/// is busy enough, a thread can be inside of one read for that long, so the memory would depend on the machine.
+/// The engine ends that wait after a second, and then allocates one more memtable than the budget has. On a machine
+/// that is busy enough, a thread can be inside of one read for that long, so the memory would depend on the machine.
 final class PatientExecutor: BackgroundExecutor {
   private let pool: ThreadPool
 

@@ -11,6 +11,8 @@ extension Database {
     return handle
   }
 
-  /// Waits with the blocking form of `ready`, for contexts in which that name means the asynchronous form.
-  func waitReady<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws { try waitUntilReady(handle) }
+  /// Waits with the blocking form of `waitUntilReady`, where that name means the asynchronous form.
+  func waitReady<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws {
+    try waitUntilReady(handle)
+  }
 }

@@ -4,6 +4,7 @@ import Testing
 struct FileShapeTests {
   private static let fileLinesMaximum = 600
   private static let functionLinesMaximum = 70
+  private static let columnsMaximum = 120
 
   @Test func `no Swift file is longer than 600 lines`() {
     let violations = Repository.swiftFiles.flatMap(Self.longFile)
@@ -15,6 +16,21 @@ struct FileShapeTests {
     #expect(files.count > 20, "the work tree was not found at \(Repository.root)")
     let violations = files.flatMap(Self.longFunctions)
     #expect(violations.isEmpty, "\(violations.report)")
+  }
+
+  @Test func `no comment has more than 120 columns`() {
+    let violations = Repository.swiftFiles.flatMap(Self.longComments)
+    #expect(violations.isEmpty, "\(violations.report)")
+  }
+
+  @Test func `a comment of 121 columns is found, and a row of a table may be longer`() {
+    let words = String(repeating: "x", count: 116)
+    func count(_ line: String) -> Int { Self.longComments(SourceFile(path: "A.swift", text: line)).count }
+    #expect(count("/// " + words) == 0)
+    #expect(count("/// " + words + "x") == 1)
+    #expect(count("  // " + words) == 1)
+    #expect(count("/// | " + words) == 0)
+    #expect(count("let text = \"" + words + "\"") == 0)
   }
 
   @Test func `a file of 601 lines is found`() {
@@ -36,6 +52,15 @@ struct FileShapeTests {
   @Test func `a requirement of a protocol does not count as a function without an end`() {
     let text = "protocol P {\n  func f()\n  func g() -> Int\n}\n" + String(repeating: "let x = 1\n", count: 100)
     #expect(Self.longFunctions(SourceFile(path: "A.swift", text: text)).isEmpty)
+  }
+
+  /// Returns the comments that are too long. The formatter does not see them, and it checks all other lines.
+  private static func longComments(_ file: SourceFile) -> [Violation] {
+    file.lines.enumerated().compactMap { number, line in
+      let text = line.drop { $0 == " " }
+      guard line.count > columnsMaximum, text.hasPrefix("//"), !text.hasPrefix("/// |") else { return nil }
+      return Violation(path: file.path, line: number + 1, message: "a comment of \(line.count) columns; at most 120")
+    }
   }
 
   private static func longFile(_ file: SourceFile) -> [Violation] {

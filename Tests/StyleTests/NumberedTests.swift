@@ -3,9 +3,9 @@ import Testing
 
 /// Checks that each item of the lists in `Development/Lists` has a test, and that a test names only such items.
 ///
-/// An item is a line such as `- **crash d**: …` with a code, which consists of a kind and a number or letter. The name of
-/// a test of the item begins with the code: `crash d: …`, `layout 3 and 8: …`, or `transition 11, 13 and 15: …`. The name
-/// of a test of an example in a guide begins with the name of the guide and a number.
+/// An item is a line such as `- **crash d**: …` with a code, which consists of a kind and a number or letter. The name
+/// of a test of the item begins with the code: `crash d: …`, `layout 3 and 8: …`, or `transition 11, 13 and 15: …`. The
+/// name of a test of an example in a guide begins with the name of the guide and a number.
 struct NumberedTests {
   @Test func `every item of a list has a test, and no other list has its code`() {
     let codes = Repository.articles.flatMap(Self.codes)

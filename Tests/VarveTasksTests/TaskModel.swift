@@ -185,8 +185,8 @@ struct TaskModel {
     tasks.values.contains { $0.state == .blocked && $0.parents.contains(number) && $0.rule == .stayBlocked }
   }
 
-  /// Forgets cancelled tasks that were kept for blocked tasks, if none is left. Those that are kept anyway are from then
-  /// on kept for their own time.
+  /// Forgets cancelled tasks that were kept for blocked tasks, if none is left. Those that are kept anyway are from
+  /// then on kept for their own time.
   private mutating func forgetUnneeded() {
     for task in tasks.values where task.isNeeded && !blocks(task.number) {
       tasks[task.number]?.isNeeded = false

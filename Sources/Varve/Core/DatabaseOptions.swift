@@ -28,8 +28,8 @@ public struct DatabaseOptions: Sendable {
   /// The bytes that the changes of one transaction may take, including those of its indexes and other extensions: at
   /// least 16 MiB, at most 1 GiB, or `nil` for the default.
   ///
-  /// A transaction is in memory as a whole until its commit, and for the time of the commit three times: as the changes,
-  /// as the record of the log, and in the memtables. The row that would exceed the limit is refused with
+  /// A transaction is in memory as a whole until its commit, and for the time of the commit three times: as the
+  /// changes, as the record of the log, and in the memtables. The row that would exceed the limit is refused with
   /// `.batchTooLarge`. The default is half of `memoryBudget`, but at least 256 MiB and at most 1 GiB; without a
   /// `memoryBudget` it is 1 GiB.
   public var transactionBytes: Int?

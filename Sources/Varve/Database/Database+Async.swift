@@ -152,12 +152,12 @@ extension Database {
     try open(backend, path: path, definition: definition, options: options)
   }
 
-  /// Closes the database as soon as the running transactions have ended, and the stop of a scheduler that the handler of
-  /// a task has called.
+  /// Closes the database as soon as the running transactions have ended, and the stop of a scheduler that the handler
+  /// of a task has called.
   ///
-  /// A second call waits for the first, and does nothing else. Throws `.writerBusy` without any effect inside
-  /// `perform` and in the handler of a task, because it would wait for the end of that. Throws `.storage` if the storage fails while it is closed;
-  /// as with the synchronous form, the database is closed nevertheless, and no commit is lost.
+  /// A second call waits for the first, and does nothing else. Throws `.writerBusy` without any effect inside `perform`
+  /// and in the handler of a task, because it would wait for the end of that. Throws `.storage` if the storage fails
+  /// while it is closed; as with the synchronous form, the database is closed nevertheless, and no commit is lost.
   public func close() async throws {
     try await core.closeWhenIdle()
   }

@@ -71,7 +71,11 @@ extension Database {
   ///
   /// ```swift
   /// for try await change in database.observe(in: "notes") {
-  ///   if change.isReload { notes = try await allNotes() } else { try await update(change.changedKeys, change.removedKeys) }
+  ///   if change.isReload {
+  ///     notes = try await allNotes()
+  ///   } else {
+  ///     try await update(change.changedKeys, change.removedKeys)
+  ///   }
   /// }
   /// ```
   ///
@@ -84,7 +88,8 @@ extension Database {
   /// changed what the closure read. Values that equal the previous one are omitted.
   ///
   /// ```swift
-  /// for try await count in database.observe({ tx in try books.query.filter { $0.isRead }.count(in: tx) }) { show(count) }
+  /// let read = books.query.filter { $0.isRead }
+  /// for try await count in database.observe({ tx in try read.count(in: tx) }) { show(count) }
   /// ```
   ///
   /// The reads of the closure are recorded: the keys and ranges of rows and of the parts of extensions, such as an

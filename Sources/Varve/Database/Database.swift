@@ -96,8 +96,8 @@ public final class Database: Sendable {
   }
 
   /// Closes the database. Throws `.writerBusy` without any effect while transactions run, inside `perform`, in the
-  /// handler of a task, and while a scheduler is being stopped by a handler: the work of extensions, such as the running
-  /// of tasks, then continues.
+  /// handler of a task, and while a scheduler is being stopped by a handler: the work of extensions, such as the
+  /// running of tasks, then continues.
   ///
   /// Throws `.storage` if the storage fails while it is closed, for example because its last flush did not fit on the
   /// disk. The database is closed nevertheless, and no commit is lost: the log has the changes that are in no table,

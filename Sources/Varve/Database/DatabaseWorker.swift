@@ -109,8 +109,8 @@ extension DatabaseWorker {
   /// The call that runs the current code, or `nil` if none does.
   package static var call: (any WorkerCall)? { frame.flatMap { $0.call.isOver ? nil : $0.call } }
 
-  /// Lets each call that closes the database wait before it has any effect, until `endDelay` is called. Returns false if
-  /// a close has begun.
+  /// Lets each call that closes the database wait before it has any effect, until `endDelay` is called. Returns false
+  /// if a close has begun.
   package func delayClose() -> Bool { core.value?.delayClose() ?? false }
 
   /// Ends a delay that has begun.

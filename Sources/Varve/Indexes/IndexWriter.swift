@@ -5,8 +5,8 @@
 /// values that cannot be entered; `didChange` enters the difference.
 ///
 /// The values of the row before the change are never computed. Decoding it again may give others than those that were
-/// entered: a conversion or an initializer may fill a field with another value at each call, a computed property may depend on the
-/// time, and an encoder may leave out a field. Entries of such values would stay for ever.
+/// entered: a conversion or an initializer may fill a field with another value at each call, a computed property may
+/// depend on the time, and an encoder may leave out a field. Entries of such values would stay for ever.
 ///
 /// # Invariants
 /// 1. The entries of a row in the indexes that have all rows are those that `emitted` has for it, including the writes

@@ -7,8 +7,8 @@ struct QueryValues<Format: StoreFormat> {
   /// The array itself is nil if the entries do not contain all requested fields, so that instances must be decoded.
   private let parts: [Int?]?
 
-  /// Plans the query, and determines whether the entries of an index contain `fields`. A query without a condition reads
-  /// an index that contains them rather than the rows.
+  /// Plans the query, and determines whether the entries of an index contain `fields`. A query without a condition
+  /// reads an index that contains them rather than the rows.
   ///
   /// Returns nil if the collection does not exist.
   init?(_ query: StoreQuery<Format>, _ fields: [QueryOrder<Format.Instance>], _ tx: ReadTransaction) throws {

@@ -77,7 +77,8 @@ final class BackgroundWork: TableMaker {
     /// The time of the last delete on a full disk, and whether a timer flushes after it.
     var lastDelete: UInt64 = 0
     var isDeleteFlushSet = false
-    /// Whether memtables are flushed together with those that have the deletes over them, since a delete on a full disk.
+    /// Whether memtables are flushed together with those that have the deletes over them, since a delete on a full
+    /// disk.
     var flushesDeletes = false
     /// A Boolean value that indicates whether a timer looks at memtables with deletes, and what it found at the last
     /// look.

@@ -6,9 +6,9 @@ internal import Synchronization
 /// The bound of the log (`CommitPipeline+LogBound`) follows from the memory budget, so a small disk may be full before
 /// the log reaches it. A flush begins early, when there is no space for the segment after the current one and the
 /// tables (`LogWriter+Space`). After it, level 0 is compacted as if writes had paused (`BackgroundWork.settleIfShort`).
-/// Only if the current segment is full, too, the commit waits: for the flush; then, if not even a smaller segment leaves
-/// the reserve, for compactions. At last the smallest segment may use the reserve, and after that the commit fails with
-/// `.noSpace`.
+/// Only if the current segment is full, too, the commit waits: for the flush; then, if not even a smaller segment
+/// leaves the reserve, for compactions. At last the smallest segment may use the reserve, and after that the commit
+/// fails with `.noSpace`.
 extension CommitPipeline {
   /// Work that frees space.
   enum SpaceWork {

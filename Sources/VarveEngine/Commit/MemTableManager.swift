@@ -266,10 +266,9 @@ final class MemTableManager: Sendable {
   /// Inserts entries of a family, ascending by sequence, that are older than the newest one in its memtables.
   ///
   /// Reads, and the flushed sequence, require memtables in the order of their entries. If there is only one, it takes
-  /// them if it has room. Otherwise entries between those of two memtables get one of their own. Entries within the range
-  /// of a memtable are rare: the log has them only if they were not logged before a restart after a failed sync. That
-  /// memtable is replaced by a copy with them.
-  /// Complexity: O(n log n) in the entries, apart from such copies.
+  /// them if it has room. Otherwise entries between those of two memtables get one of their own. Entries within the
+  /// range of a memtable are rare: the log has them only if they were not logged before a restart after a failed sync.
+  /// That memtable is replaced by a copy with them. Complexity: O(n log n) in the entries, apart from such copies.
   func insertLate(
     _ late: [LateEntry], into family: FamilyState, segment: FileNumber, _ lead: borrowing CommitLead
   ) throws(EngineError) {

@@ -42,8 +42,8 @@ struct CompactionPickerOptions: Sendable {
   var rewriteShare = 0.5
 
   /// The share of a table that must be removable for the table to be rewritten in a pause of the writes. A tenth means
-  /// that an idle family is at most a ninth larger than without what can be removed, and that a freed byte costs at most
-  /// nine written ones.
+  /// that an idle family is at most a ninth larger than without what can be removed, and that a freed byte costs at
+  /// most nine written ones.
   var idleRewriteShare = 0.1
 
   /// The bytes that level 0 passes to the base level at once; they determine the size of the tree's first step.

@@ -143,8 +143,8 @@ extension LeveledCompactionPicker {
 
   /// Picks a compaction of the level 0 tables with the indices `seed` into the base level.
   ///
-  /// It includes all tables that must accompany them and all that can. Returns `nil` if one of the tables is busy, or if
-  /// there is no space for the outputs. If they can be compacted in parts instead, the result divides one of them.
+  /// It includes all tables that must accompany them and all that can. Returns `nil` if one of the tables is busy, or
+  /// if there is no space for the outputs. If they can be compacted in parts instead, the result divides one of them.
   func pickBase(
     containing seed: [Int], _ input: Input, _ targets: LevelTargets, reason: Compaction.Reason, score: Double = 1
   ) -> Compaction? {

@@ -1,15 +1,15 @@
 /// Rewrites single tables on their level, without what no reader needs any more.
 ///
-/// A merge of several tables removes what one of them hides in another, but a table that no merge reaches, such as one of
-/// the last level, keeps what it was written with. Two kinds of entries can be removed from a table alone:
+/// A merge of several tables removes what one of them hides in another, but a table that no merge reaches, such as one
+/// of the last level, keeps what it was written with. Two kinds of entries can be removed from a table alone:
 ///
 /// - Hidden entries (`HiddenEntries`), on every level, once every reader sees what hides them.
 /// - Tombstones of the deepest level, once every reader sees all entries of the table.
 ///
 /// # A table is rewritten once
 /// The outputs have none of the entries for which the table was chosen: all readers see them in one state, so each rule
-/// of `CompactionIterator` applies. What stays hidden is free at a later sequence than the oldest reader, and what can't
-/// be removed is not counted. So the outputs are chosen only after the oldest reader has advanced.
+/// of `CompactionIterator` applies. What stays hidden is free at a later sequence than the oldest reader, and what
+/// can't be removed is not counted. So the outputs are chosen only after the oldest reader has advanced.
 extension LeveledCompactionPicker {
   /// The share of a table that must be removable for the table to be rewritten now.
   func rewriteShare(_ input: Input) -> Double { input.isSettling ? options.idleRewriteShare : options.rewriteShare }

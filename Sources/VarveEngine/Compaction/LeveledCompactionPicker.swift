@@ -212,8 +212,8 @@ struct LeveledCompactionPicker: Sendable {
 
   /// Expands a seed by the tables it overlaps on the next level, and by tables of its own level that add no overlap.
   ///
-  /// Returns `nil` if one of them is busy, or if there is no space for the outputs. If the seed can be compacted in parts
-  /// instead, the result divides it.
+  /// Returns `nil` if one of them is busy, or if there is no space for the outputs. If the seed can be compacted in
+  /// parts instead, the result divides it.
   func expand(
     _ level: Int, _ seed: Int, _ input: Input, reason: Compaction.Reason, score: Double
   ) -> Compaction? {

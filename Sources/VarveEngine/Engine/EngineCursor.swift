@@ -11,8 +11,8 @@
 ///
 /// A new cursor is not valid until a seek. `next` and `previous` require a valid cursor; moving past either end of the
 /// bounds makes it invalid. After an error it is invalid, and a later seek can succeed. If the error is `.mergeFailed`,
-/// because the operands of one key can't be folded, `unreadableKey` is that key, and `next` and `previous` continue from
-/// there.
+/// because the operands of one key can't be folded, `unreadableKey` is that key, and `next` and `previous` continue
+/// from there.
 ///
 /// It shows the state at its creation, or that of its snapshot, whatever is written later, and continues if its family
 /// is dropped. It keeps old versions of changed keys from being dropped, but not the files and memtables that it

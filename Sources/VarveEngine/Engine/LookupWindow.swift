@@ -22,8 +22,8 @@
 /// no step at all, and reads neither filter nor index.
 ///
 /// # Safety
-/// `add` and the `find` after it are called inside one read epoch, which keeps the readers alive. The last block is kept
-/// by its own pin.
+/// `add` and the `find` after it are called inside one read epoch, which keeps the readers alive. The last block is
+/// kept by its own pin.
 @safe
 struct LookupWindow: ~Copyable {
   /// The minimum number of keys: with fewer, the bookkeeping costs more than it saves.

@@ -5,8 +5,8 @@ extension FamilyState {
   /// Remembers a run of dead keys that a reader at a sequence number passed in a view (`DeadRanges`).
   ///
   /// Readers at that number then skip it. Newer ones do if the memtables have no newer entry in the run, and the view's
-  /// tables have none at all and are still those of the family. Otherwise the next reader passes the run again: in other
-  /// tables, entries may have lost their sequences.
+  /// tables have none at all and are still those of the family. Otherwise the next reader passes the run again: in
+  /// other tables, entries may have lost their sequences.
   ///
   /// Complexity: O(chunks of tables), and linear in the memtables' entries within the run if they have newer ones.
   func remember(_ run: DeadRunMeter.Run, at sequence: SequenceNumber, in view: ReadView, _ tree: Tree) {
@@ -15,8 +15,8 @@ extension FamilyState {
     deadRanges.confirm(number, isUnchanged: Self.passBarrier() && isUnchanged(run, since: sequence, view, tree))
   }
 
-  /// Orders what this thread did before the inserts that other threads begin afterwards, and their earlier inserts before
-  /// what this thread does afterwards. Returns false if the system can't.
+  /// Orders what this thread did before the inserts that other threads begin afterwards, and their earlier inserts
+  /// before what this thread does afterwards. Returns false if the system can't.
   private static func passBarrier() -> Bool {
     #if os(Linux)
       return hasThreadBarrier && cvarve_barrier_threads()

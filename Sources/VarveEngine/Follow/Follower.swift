@@ -25,9 +25,9 @@ internal import Synchronization
 ///
 /// # Cost for the writer
 /// The writer's only costs are the wake-ups, and the disk space of segments of the log that it keeps while a follower
-/// that it has overtaken reads them. The follower keeps entries that are not in tables yet in its own memtables, at most
-/// as many as are in the writer's log, so their size follows from the writer's memory budget. It keeps up to half of
-/// `EngineOptions.openTableCount` tables open. Beyond that, a snapshot or cursor can need a table that the writer
+/// that it has overtaken reads them. The follower keeps entries that are not in tables yet in its own memtables, at
+/// most as many as are in the writer's log, so their size follows from the writer's memory budget. It keeps up to half
+/// of `EngineOptions.openTableCount` tables open. Beyond that, a snapshot or cursor can need a table that the writer
 /// removed, and throws `.notFound`; after `catchUp` the same read succeeds.
 ///
 /// Safe from any thread.
@@ -84,8 +84,8 @@ public final class Follower: Sendable {
     return nil
   }
 
-  /// Returns a stream of the visible sequence number each time it rises, as long as the follower is open. It is empty if
-  /// the follower is closed.
+  /// Returns a stream of the visible sequence number each time it rises, as long as the follower is open. It is empty
+  /// if the follower is closed.
   ///
   /// A slow consumer misses numbers but no commits: each number stands for all commits before it. Each stream has its
   /// own thread, which catches up.

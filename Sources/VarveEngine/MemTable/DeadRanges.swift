@@ -15,8 +15,8 @@ internal import Synchronization
 /// A delete leaves the range as it is. Another write divides it at its key.
 ///
 /// # Bounds
-/// At most `countMaximum` ranges, with bounds of at most `boundsSizeMaximum` bytes. The one whose last use is longest ago
-/// is replaced.
+/// At most `countMaximum` ranges, with bounds of at most `boundsSizeMaximum` bytes. The one whose last use is longest
+/// ago is replaced.
 ///
 /// # Concurrency
 /// Safe from any thread. Readers without dead keys never come here; the others look at one word while there are no
@@ -104,8 +104,8 @@ final class DeadRanges: Sendable {
 
   // MARK: - What was proved
 
-  /// Adds a range that is dead at `sequence`, and returns its number for `confirm`. Returns `nil` if a known one has all
-  /// of it.
+  /// Adds a range that is dead at `sequence`, and returns its number for `confirm`. Returns `nil` if a known one has
+  /// all of it.
   ///
   /// The caller then makes the memtable pass writes on.
   func add(from lower: [UInt8], to upper: [UInt8], _ keyCount: Int, at sequence: SequenceNumber) -> UInt64? {

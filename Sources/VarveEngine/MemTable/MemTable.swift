@@ -67,7 +67,8 @@ final class MemTable: @unchecked Sendable {
 
   /// Passes each later write on to `deadRanges`. Safe from any thread.
   ///
-  /// A write that was not passed on is in the memtable, for every thread that has passed a barrier of all threads since.
+  /// A write that was not passed on is in the memtable, for every thread that has passed a barrier of all threads
+  /// since.
   func watchWrites() { isWatchedWord.store(true, ordering: .relaxed) }
 
   /// Whether writes are passed on to `deadRanges`.

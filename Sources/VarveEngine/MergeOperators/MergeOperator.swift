@@ -40,8 +40,8 @@ public protocol MergeOperator: Sendable {
   /// operator that combines keeps frequently merged keys small: a flush leaves one operand of each.
   func combine(_ key: RawSpan, older: RawSpan, newer: RawSpan, into operand: inout MergeValue) -> Bool
 
-  /// Appends to `operand`, which is empty, one operand with the effect of all operands of `input`, from the oldest to the
-  /// newest. Its existing value does not count.
+  /// Appends to `operand`, which is empty, one operand with the effect of all operands of `input`, from the oldest to
+  /// the newest. Its existing value does not count.
   ///
   /// Returns false if they can't be combined. The default implementation combines each half by `combine`, and then the
   /// two. An operator whose results are as long as their inputs together copies each byte once if it implements this.

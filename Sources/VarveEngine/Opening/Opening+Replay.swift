@@ -98,8 +98,8 @@ extension Opening {
     }
   }
 
-  /// Inserts an entry of a record, unless it is in a table. It is inserted at the end of the record if it is a copy that
-  /// is not newer than all entries of its family.
+  /// Inserts an entry of a record, unless it is in a table. It is inserted at the end of the record if it is a copy
+  /// that is not newer than all entries of its family.
   func insert(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, isCopy: Bool, segment: FileNumber,
     into target: ReplayedFamilies.Target, _ memory: MemTableManager,

@@ -12,8 +12,8 @@ public struct EngineSpace: Sendable, Hashable {
   public let garbageEstimatedBytes: UInt64
   /// Of the other tables, the estimated bytes of overwritten and deleted entries that only readers of old states see.
   ///
-  /// A flush or compaction counts the entries that it keeps for a snapshot. In an engine that only reads, the readers of
-  /// the writing process are not known, so all counted entries are included.
+  /// A flush or compaction counts the entries that it keeps for a snapshot. In an engine that only reads, the readers
+  /// of the writing process are not known, so all counted entries are included.
   public let heldBytes: UInt64
   /// The readers for which these entries are kept, the oldest state first. Empty in an engine that only reads.
   public let holders: [Holder]

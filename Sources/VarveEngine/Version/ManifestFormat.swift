@@ -33,11 +33,11 @@
 // validate is damage by 3.
 //
 // So a flipped bit is detected everywhere: in the header and the snapshot by 3; in an edit by the records or the mark
-// after it. In a mark it does no harm, since a mark contains nothing. The exception is an edit at the very end whose mark
-// was not written back before a power loss: if a bit of it flipped, it looks like an edit that was never acknowledged,
-// and no format that appends with one sync can distinguish the two. `oldestLog` then names the log segments from before
-// that edit, and recovery misses those that were reused since. A truncated file reads as a prefix of its edits, never
-// less than its snapshot.
+// after it. In a mark it does no harm, since a mark contains nothing. The exception is an edit at the very end whose
+// mark was not written back before a power loss: if a bit of it flipped, it looks like an edit that was never
+// acknowledged, and no format that appends with one sync can distinguish the two. `oldestLog` then names the log
+// segments from before that edit, and recovery misses those that were reused since. A truncated file reads as a prefix
+// of its edits, never less than its snapshot.
 
 /// The kind of a record. On disk: never change a number.
 enum ManifestRecordKind: UInt8, Sendable {

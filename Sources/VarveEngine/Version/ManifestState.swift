@@ -5,8 +5,9 @@
 ///    a dropped one, forever.
 /// 2. A table number is on one level of one family only.
 /// 3. Log cuts name segments from `oldestLog` on; freed segments are before it.
-/// 4. The existence of volatile families is durable, and their tables are not: the state of a running engine includes them, but what is
-///    written of it (`snapshotEdit`, `durablePart`) omits them. For a recovery their files are orphans.
+/// 4. The existence of volatile families is durable, and their tables are not: the state of a running engine includes
+///    them, but what is written of it (`snapshotEdit`, `durablePart`) omits them. For a recovery their files are
+///    orphans.
 ///
 /// `prepare` checks an edit and computes its result, and `commit` can't fail, so that a caller can write the edit in
 /// between. A state is a value, and a copy is a cheap snapshot.

@@ -4,9 +4,9 @@ internal import Synchronization
 ///
 /// The segments of the log are freed by flushes, and a flush needs space for its tables. So the log leaves a reserve,
 /// the size of the entries that are not in tables yet, and of those for which the current segment has room: a segment
-/// that would use the reserve is not made before those entries were flushed (`CommitPipeline+Space`). If space is scarce
-/// even then, segments become smaller, and the log gives up the files that it keeps for reuse. Only a segment of the
-/// smallest size may use the reserve.
+/// that would use the reserve is not made before those entries were flushed (`CommitPipeline+Space`). If space is
+/// scarce even then, segments become smaller, and the log gives up the files that it keeps for reuse. Only a segment of
+/// the smallest size may use the reserve.
 extension LogWriter {
   /// What is done if there is no space for a segment.
   enum Economy {

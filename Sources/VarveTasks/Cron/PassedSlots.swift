@@ -1,8 +1,8 @@
 /// The slots of a schedule that have passed, as its rules treat them. Times are in milliseconds since 1970.
 ///
-/// The rules hold over all slots since the last one that was processed, however many there are: those without a task are
-/// counted by days. If very many have a task, they are processed in portions. The first portion applies the rules, and
-/// the others continue up to the slot that it has determined.
+/// The rules hold over all slots since the last one that was processed, however many there are: those without a task
+/// are counted by days. If very many have a task, they are processed in portions. The first portion applies the rules,
+/// and the others continue up to the slot that it has determined.
 struct PassedSlots: Hashable, Sendable {
   /// The late slots that have a task, in ascending order.
   private(set) var late: [Int64] = []

@@ -126,8 +126,8 @@ enum ConfigKeys {
   /// The first byte of a `pending` row of a task that may have ended.
   static let unknown: UInt8 = 255
 
-  /// Returns the value of a `pending` row of a task that may have ended. `state` is `.cancelled` if it was cancelled when
-  /// a child was enqueued, and otherwise `nil`.
+  /// Returns the value of a `pending` row of a task that may have ended. `state` is `.cancelled` if it was cancelled
+  /// when a child was enqueued, and otherwise `nil`.
   static func pendingUnknown(_ state: TaskState?) -> [UInt8] { [unknown] + (state.map { [$0.rawValue] } ?? []) }
 
   /// Returns the state of a task that was cancelled when a child was enqueued, and otherwise `nil`.

@@ -146,7 +146,8 @@ struct TaskPosition: Hashable, Sendable {
 /// ```
 /// `start` is the number of the scheduler's start: a claim with another number is of a process that died. `revision` is
 /// that of the task's row, so a task that was written again has another claim. `begun` is the time at which the attempt
-/// began, or the smallest number if the claim was made ahead: then a row of `config` says whether the attempt has begun.
+/// began, or the smallest number if the claim was made ahead: then a row of `config` says whether the attempt has
+/// begun.
 enum TaskKeys {
   static let byID: UInt8 = 0x4A
   static let claim: UInt8 = 0x43

@@ -48,7 +48,8 @@ enum TaskDamage {
     return found
   }
 
-  /// Returns a number plus the power of two of a bit, with the same number of bytes, or `nil` if it has not room for it.
+  /// Returns a number plus the power of two of a bit, with the same number of bytes, or `nil` if it has not room for
+  /// it.
   static func sum(_ number: [UInt8], bit: Int) -> [UInt8]? {
     var sum = number
     var index = number.count - 1 - bit / 8

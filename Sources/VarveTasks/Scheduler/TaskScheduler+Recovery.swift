@@ -37,7 +37,8 @@ extension TaskScheduler {
     }
   }
 
-  /// Notes in the last commit, with which the database is closed, that no process died while tasks of the last start ran.
+  /// Notes in the last commit, with which the database is closed, that no process died while tasks of the last start
+  /// ran.
   ///
   /// No task is claimed after this commit, and the number of the start is not given again. So the note says nothing
   /// about a later death.

@@ -48,10 +48,10 @@ extension TaskScheduler {
   /// task for a slot.
   ///
   /// Call this at each start of the program, before or after `start`. Each slot has one task, whatever happens to the
-  /// process. Slots at which no scheduler ran tasks are made up for as `rules` say. A new schedule begins with the first
-  /// slot after this call; in a copy of a database, with the first one after its tasks were released. A schedule whose
-  /// expression, zone or rules have changed continues after its last slot. If that is more than a day after the present
-  /// time, because the clock showed a wrong date, the schedule continues from now.
+  /// process. Slots at which no scheduler ran tasks are made up for as `rules` say. A new schedule begins with the
+  /// first slot after this call; in a copy of a database, with the first one after its tasks were released. A schedule
+  /// whose expression, zone or rules have changed continues after its last slot. If that is more than a day after the
+  /// present time, because the clock showed a wrong date, the schedule continues from now.
   ///
   /// ```swift
   /// try scheduler.schedule("report", "0 6 * * MON", in: TimeZone(identifier: "Europe/Lisbon")!) { slot in
@@ -218,8 +218,8 @@ extension TaskScheduler {
         deadline: clock.continuousNow + max(delay, .zero), wall: slot, suspending: nil, action: .schedule(name)))
   }
 
-  /// Returns the slots, at most `maximum`, and the tasks to enqueue for them, of schedules whose time may have come, and
-  /// the names of those that are left for the next turn.
+  /// Returns the slots, at most `maximum`, and the tasks to enqueue for them, of schedules whose time may have come,
+  /// and the names of those that are left for the next turn.
   func dueSlots(
     _ names: [String], _ now: Int64, atMost maximum: Int = TaskWork.batchMaximum
   ) -> (due: [DueSlots], left: [String]) {

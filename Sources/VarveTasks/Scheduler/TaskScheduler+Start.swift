@@ -70,8 +70,8 @@ extension TaskScheduler {
   /// Returns the number of the next event that the database keeps, and an error if the last one can't be read.
   ///
   /// In that case it is the first number from which on there are no events, neither readable ones nor others, so that
-  /// no number is assigned again. Complexity: 64 seeks. If nothing of the events can be read, that is not known, and the
-  /// number is the latest time of day at which tasks were run, in milliseconds since 1970: no database has kept one
+  /// no number is assigned again. Complexity: 64 seeks. If nothing of the events can be read, that is not known, and
+  /// the number is the latest time of day at which tasks were run, in milliseconds since 1970: no database has kept one
   /// event in each millisecond since then.
   static func nextEvent(_ parts: TaskParts) throws -> (number: UInt64, damage: (any Error)?) {
     do {

@@ -387,8 +387,8 @@ public final class TaskScheduler: Sendable {
 
   // MARK: - Stopping
 
-  // A handler may stop the scheduler that runs it. The stop first ends all other attempts, and then lets the call of the
-  // handler return. It ends when the end of this attempt is committed, too.
+  // A handler may stop the scheduler that runs it. The stop first ends all other attempts, and then lets the call of
+  // the handler return. It ends when the end of this attempt is committed, too.
 
   /// Stops the scheduler: no further task begins. Handlers have `drainTimeout` to return and are then cancelled.
   ///
@@ -399,9 +399,9 @@ public final class TaskScheduler: Sendable {
   /// When the method returns, the scheduler does not use the database any more, which can be closed. Handlers that were
   /// left running may still use it.
   ///
-  /// If the database is closed without a stop, the handlers that run are not cancelled, and can't use it any more. Their
-  /// tasks also run again at the next start, as if the attempts had not been made. If the process ends without a stop
-  /// or a close, the next start counts a crash for each task that runs.
+  /// If the database is closed without a stop, the handlers that run are not cancelled, and can't use it any more.
+  /// Their tasks also run again at the next start, as if the attempts had not been made. If the process ends without a
+  /// stop or a close, the next start counts a crash for each task that runs.
   ///
   /// In a handler, the method returns when all other attempts have ended, except those whose handlers also wait for a
   /// stop. The scheduler stops when the handler has returned and its outcome is stored: `Database.close()` in its
@@ -518,8 +518,8 @@ public final class TaskScheduler: Sendable {
   /// Returns when no handler runs and no work is left until a later time or another task, or when the caller's Swift
   /// task is cancelled.
   ///
-  /// A handler must not call it: the call would wait for the handler itself, until the handler is cancelled. A warning in
-  /// the log names its task then.
+  /// A handler must not call it: the call would wait for the handler itself, until the handler is cancelled. A warning
+  /// in the log names its task then.
   public func waitUntilIdle() async {
     if let run = ownRun { TaskLog.waits(logger, run, for: "waitUntilIdle()") }
     if let host = dispatcher.timerFired() { host.wake() }

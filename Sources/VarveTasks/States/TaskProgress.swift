@@ -24,8 +24,8 @@ public struct TaskProgress: Hashable, Sendable {
   init(_ state: TaskState) { self.state = state }
 }
 
-/// A change of a task after it was enqueued. The numbers are those of the article on the transitions of a task; comments
-/// of other files name them, too.
+/// A change of a task after it was enqueued. The numbers are those of the article on the transitions of a task;
+/// comments of other files name them, too.
 ///
 /// Only three pieces of code assign a state without a change:
 /// - The dispatcher makes the head of a serial queue ready before it claims it, because the state on disk may be an

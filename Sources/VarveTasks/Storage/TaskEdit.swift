@@ -23,8 +23,8 @@ struct TaskEdit: Sendable {
   /// The group whose counts are deleted, or `nil` if there is none.
   private var endedGroup: TaskID?
 
-  /// Returns the edit that claims a task, whose row keeps its position. `begun` is the time at which the attempt begins,
-  /// or `nil` if the claim is made ahead.
+  /// Returns the edit that claims a task, whose row keeps its position. `begun` is the time at which the attempt
+  /// begins, or `nil` if the claim is made ahead.
   static func claim(_ record: TaskRecord, start: UInt32, begun: Int64?) -> TaskEdit {
     var edit = TaskEdit()
     let progress = record.progress

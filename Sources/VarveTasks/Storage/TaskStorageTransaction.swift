@@ -37,8 +37,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   private var now: (wall: Int64, continuous: Duration)?
   /// The tasks that another process runs, with the numbers of their attempts.
   private(set) lazy var foreignRuns: [TaskID: UInt32] = (try? findForeignRuns()) ?? [:]
-  /// The numbers of tasks that run, by queue and by the state in which the stored numbers include them, or `nil` if they
-  /// were not counted or may change.
+  /// The numbers of tasks that run, by queue and by the state in which the stored numbers include them, or `nil` if
+  /// they were not counted or may change.
   var runningCounts: [UInt32: [TaskState: Int]]?
   private var lastQueue: (name: QueueName, queue: TaskNames.Queue)?
   /// The states that tasks of groups have reached, where `ready` means that a task was enqueued.

@@ -27,8 +27,8 @@ public struct Uniqueness: Hashable, Codable, Sendable {
   /// throws.
   ///
   /// If the first task is being cancelled, each case enqueues the second one, which runs after the first has ended; and
-  /// a transaction of `TaskContext.complete(_:)` may enqueue a task with the key of the one that it completes. Windows of
-  /// time are the exception, because they keep a key beyond the end of its task.
+  /// a transaction of `TaskContext.complete(_:)` may enqueue a task with the key of the one that it completes. Windows
+  /// of time are the exception, because they keep a key beyond the end of its task.
   public enum OnConflict: Hashable, Codable, Sendable {
     /// The second task is skipped.
     case skip
@@ -38,8 +38,8 @@ public struct Uniqueness: Hashable, Codable, Sendable {
     /// Does what `replacePayload` does, and the first task then waits for the duration from now on, but not longer than
     /// `maxWait` after it was enqueued.
     ///
-    /// Without `maxWait`, a task may be put off for ever. A task that has been run once, and waits for its next attempt,
-    /// is not put off.
+    /// Without `maxWait`, a task may be put off for ever. A task that has been run once, and waits for its next
+    /// attempt, is not put off.
     case debounce(Duration, maxWait: Duration? = nil)
     /// A first task that waits receives the payload of the second.
     ///

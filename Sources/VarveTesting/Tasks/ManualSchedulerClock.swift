@@ -13,8 +13,8 @@ public import VarveTasks
 /// ```
 ///
 /// The clock is advanced at once, however long the duration is. What follows from a task that was due within it, such
-/// as a retry after 10 seconds, is measured from its end. A test of several attempts, or of several slots of a schedule,
-/// advances the clock in small steps.
+/// as a retry after 10 seconds, is measured from its end. A test of several attempts, or of several slots of a
+/// schedule, advances the clock in small steps.
 public final class ManualSchedulerClock: SchedulerClock {
   private struct Sleeper {
     let id: UInt64

@@ -2,8 +2,8 @@
   import EngineTestSupport
   import Testing
 
-  /// Tests of the memory that one large value, or one large batch, takes: a multiple of its size, measured as the growth
-  /// of a process.
+  /// Tests of the memory that one large value, or one large batch, takes: a multiple of its size, measured as the
+  /// growth of a process.
   ///
   /// The bounds leave a quarter for what the system rounds up and keeps.
   struct LargeCopyTests {

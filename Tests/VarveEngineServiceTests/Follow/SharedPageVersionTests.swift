@@ -15,8 +15,8 @@ struct SharedPageVersionTests {
 
   init() throws { directory = try TemporaryDirectory() }
 
-  /// Writes a golden database, and a page as an earlier build that is running has it: in this session of the machine, by
-  /// this process, and with a commit before those in the log.
+  /// Writes a golden database, and a page as an earlier build that is running has it: in this session of the machine,
+  /// by this process, and with a commit before those in the log.
   private func write(_ golden: GoldenDatabase, version: UInt64) throws {
     try fileSystem.createDirectory(path)
     for (name, bytes) in try golden.read().files {

@@ -31,8 +31,8 @@ struct GoldenDatabase {
     case first = 1
     /// Tables with range tombstones, families with merge operators: single deletes, ranges, operands.
     case second = 2
-    /// Tables that count their hidden entries, that estimate what their tombstones hide, and that have an index of their
-    /// range tombstones.
+    /// Tables that count their hidden entries, that estimate what their tombstones hide, and that have an index of
+    /// their range tombstones.
     case third = 3
 
     static func < (left: Format, right: Format) -> Bool { left.rawValue < right.rawValue }

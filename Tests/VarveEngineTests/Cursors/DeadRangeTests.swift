@@ -4,8 +4,8 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Tests that a second look at an end of a consumed range steps over few dead keys, in every kind of reader, and that no
-/// write is hidden by what the first look proved.
+/// Tests that a second look at an end of a consumed range steps over few dead keys, in every kind of reader, and that
+/// no write is hidden by what the first look proved.
 struct DeadRangeTests {
   /// Without range tombstones over runs: what readers skip is known in memory only.
   private static let options: EngineOptions = {

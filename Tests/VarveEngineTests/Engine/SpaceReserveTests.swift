@@ -183,8 +183,8 @@ struct SpaceReserveTests {
       sizes.append(world.disk.used)
       if !kills { world.leave(0) }
     }
-    // Compactions that were due and fit in the space of the reserve have rewritten tables, which may be a little larger,
-    // and an open may write an edit of the MANIFEST.
+    // Compactions that were due and fit in the space of the reserve have rewritten tables, which may be a little
+    // larger, and an open may write an edit of the MANIFEST.
     #expect(sizes.allSatisfy { $0 <= sizes[0] + sizes[0] / 1_000 }, "\(sizes)")
     try world.open()
     try world.deleteHalf()

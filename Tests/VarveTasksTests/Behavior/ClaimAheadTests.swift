@@ -9,8 +9,8 @@ import VarveTesting
 /// Tests of claims that are made before a worker is free, because handlers have been quick. Nothing but the time that a
 /// task takes to begin may show that they exist.
 struct ClaimAheadTests {
-  /// A scheduler with one worker, whose queue "q" has had quick tasks. The handler of "hour 0" runs, and does not return
-  /// before `end` is called. "hour 1" to "hour 9" are next in line, with claims that were made ahead.
+  /// A scheduler with one worker, whose queue "q" has had quick tasks. The handler of "hour 0" runs, and does not
+  /// return before `end` is called. "hour 1" to "hour 9" are next in line, with claims that were made ahead.
   struct Site {
     let fixture: TaskFixture
     let ids: [TaskID]

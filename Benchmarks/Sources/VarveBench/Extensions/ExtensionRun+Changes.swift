@@ -37,7 +37,8 @@ extension ExtensionRun {
     }
   }
 
-  /// Measures how long an observed list of 10,000 books takes to report what has changed after 4,000 of them have moved.
+  /// Measures how long an observed list of 10,000 books takes to report what has changed after 4,000 of them have
+  /// moved.
   func moveRows() throws -> ExtensionMeasurement {
     let count = 10_000
     return try withDatabase(DatabaseDefinition { BooksTwo.self }) { database in

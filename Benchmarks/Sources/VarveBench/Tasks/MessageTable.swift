@@ -3,8 +3,8 @@
 
   /// The table and the statements of a task queue in SQLite, which are the same with its C API and with GRDB.
   ///
-  /// They are those of goqite: a table of messages, and an index of queue, priority and time. To receive is an update of
-  /// the first message that is due, which returns it, and to settle is a delete. Integers replace goqite's texts. A
+  /// They are those of goqite: a table of messages, and an index of queue, priority and time. To receive is an update
+  /// of the first message that is due, which returns it, and to settle is a delete. Integers replace goqite's texts. A
   /// message that was received and not settled is due again after five seconds.
   enum MessageTable {
     /// The milliseconds after which a message that was not settled is due again.

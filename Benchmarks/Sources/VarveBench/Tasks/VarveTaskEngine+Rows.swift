@@ -186,8 +186,8 @@ extension VarveTaskEngine {
     return state.withLock { $0.times }
   }
 
-  /// Returns the nanoseconds from the commit of a task to the start of its handler, for `count` tasks of one limit key of
-  /// a serial queue that runs one task at a time, while thousands of tasks of another key wait, a millisecond each.
+  /// Returns the nanoseconds from the commit of a task to the start of its handler, for `count` tasks of one limit key
+  /// of a serial queue that runs one task at a time, while thousands of tasks of another key wait, a millisecond each.
   func turnTimes(_ count: Int) throws -> [UInt64] {
     var configuration = TaskScheduler.Configuration()
     configuration.queues = [.all: QueueRules(order: .serial(), concurrency: 1)]

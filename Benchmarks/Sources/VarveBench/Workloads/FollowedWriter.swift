@@ -4,7 +4,8 @@ import VarveEngine
 
 /// The process that writes the database of `followopen` and `followcatchup`, as the process that reads sees it.
 ///
-/// The writer runs until `end` kills it. If this process ends first, the writer's next report fails, and it ends itself.
+/// The writer runs until `end` kills it. If this process ends first, the writer's next report fails, and it ends
+/// itself.
 final class FollowedWriter: Sendable {
   /// What the writer reports after each few puts. It is sent as its bytes.
   struct Progress: BitwiseCopyable {

@@ -49,8 +49,8 @@ enum Workload: String, CaseIterable, Codable {
   /// The time until the space of `num` deleted rows of 8 KiB is returned without further writes, for Varve only
   /// (`EngineRun+Idle`).
   case idlespace
-  /// The growth of the resident size during a put, a flush and a get of a value of 64 MiB, a batch of as many bytes, and
-  /// the fold of as many bytes of operands, for Varve only (`EngineRun+Large`).
+  /// The growth of the resident size during a put, a flush and a get of a value of 64 MiB, a batch of as many bytes,
+  /// and the fold of as many bytes of operands, for Varve only (`EngineRun+Large`).
   case largepeak
   /// One batch of `num` range deletes (400,000) beside a writer of single puts, whose latencies are the row's.
   case rangebatch

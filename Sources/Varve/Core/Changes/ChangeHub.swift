@@ -25,7 +25,8 @@ final class ChangeHub: Sendable {
     var isClosed = false
     /// The task that delivers the commits of other processes; the number distinguishes it from earlier ones.
     var following: (number: UInt64, task: Task<Void, Never>)?
-    /// The object that receives what commits without changes of rows have written, or `nil` if nothing was observed yet.
+    /// The object that receives what commits without changes of rows have written, or `nil` if nothing was observed
+    /// yet.
     var listener: (any PartWriteListener)?
     /// The number of reads of the storage for subscriptions and observations.
     var readCount = 0

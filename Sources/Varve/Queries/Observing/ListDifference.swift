@@ -1,8 +1,8 @@
 /// The difference between two lists of distinct keys: the offsets that are removed from the first list, and those that
 /// are then inserted to make it the second one.
 ///
-/// A key that has not changed keeps its position: it is never removed and inserted again, however many others have moved
-/// around it. Of the keys that have changed, as many keep theirs as possible.
+/// A key that has not changed keeps its position: it is never removed and inserted again, however many others have
+/// moved around it. Of the keys that have changed, as many keep theirs as possible.
 ///
 /// # Algorithm
 /// Unchanged keys have the same order in both lists, and divide them into segments. A changed key can keep its position
@@ -50,8 +50,8 @@ struct ListDifference {
     left = before.indices.filter { !isFound[$0] }
   }
 
-  /// Returns the offsets in the second list of the keys that keep their positions, in ascending order, or nil if unchanged
-  /// keys have changed their order. `old` are the offsets in the first list.
+  /// Returns the offsets in the second list of the keys that keep their positions, in ascending order, or nil if
+  /// unchanged keys have changed their order. `old` are the offsets in the first list.
   private static func kept(_ old: [Int?], _ hasChanged: (Int) -> Bool) -> [Int]? {
     var kept: [Int] = []
     /// The old offset of the last unchanged key, and the changed keys since.

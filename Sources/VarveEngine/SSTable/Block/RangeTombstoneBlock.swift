@@ -10,8 +10,8 @@
 ///       sequence count, at least 1
 ///       the newest sequence, then for each older one how far below it is (at least 1)
 ///
-/// If the content would exceed `contentSizeMaximum`, the fragments are in several such blocks, one after the other, which
-/// an index names (`RangeTombstoneIndex`): a read then needs one of them, through the cache, instead of all.
+/// If the content would exceed `contentSizeMaximum`, the fragments are in several such blocks, one after the other,
+/// which an index names (`RangeTombstoneIndex`): a read then needs one of them, through the cache, instead of all.
 ///
 /// A table with such a block has a required feature, so that a version that doesn't support range tombstones refuses
 /// the table: it would otherwise show deleted entries.

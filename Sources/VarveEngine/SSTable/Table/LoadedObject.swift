@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// An object of an open table, read by the first caller and kept until the table is closed: its range tombstones, or their
-/// index.
+/// An object of an open table, read by the first caller and kept until the table is closed: its range tombstones, or
+/// their index.
 ///
 /// As with the root index, a read loads one word and counts no reference.
 ///

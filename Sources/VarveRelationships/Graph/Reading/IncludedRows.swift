@@ -124,7 +124,9 @@ extension StoreQuery {
   /// that have edges to it.
   ///
   /// ```swift
-  /// let songs = try store.query.filter { $0.year == 1969 }.including(edges: graph, "artist", Artist.self).fetch(in: tx)
+  /// let songs = try store.query.filter { $0.year == 1969 }
+  ///   .including(edges: graph, "artist", Artist.self)
+  ///   .fetch(in: tx)
   /// for song in songs { print(song.instance.title, song.items.first?.name ?? "?") }
   /// ```
   public func including<Item: Persistable>(
