@@ -183,8 +183,8 @@ struct SuspectTests {
       return .done
     }
     let dispatcher = fixture.scheduler.dispatcher
-    /// Waits until the scheduler has done what it can, and a number of tasks are set aside.
-    func settle(aside count: Int? = nil) async {
+    /// Waits until the scheduler has done what it can, and a number of tasks are overtaken.
+    func settle(overtaken count: Int? = nil) async {
       await fixture.poll {
         dispatcher.state.withLock {
           !$0.loop.isPumping && $0.running.busyCount <= 4
@@ -196,9 +196,9 @@ struct SuspectTests {
     await fixture.poll { fixture.lines.count == 1 }
     await settle()
     fixture.clock.advance(by: .seconds(10))
-    await settle(aside: 4)
+    await settle(overtaken: 4)
     #expect(try fixture.write { tx in try tx.cancel(.id(ids[1])) } == 1)
-    await settle(aside: 3)
+    await settle(overtaken: 3)
     try fixture.write { tx in try tx.edit(ids[2], priority: 200) }
     #expect(throws: Undo.self) {
       try fixture.write { tx in
@@ -206,13 +206,13 @@ struct SuspectTests {
         throw Undo()
       }
     }
-    await settle(aside: 3)
+    await settle(overtaken: 3)
     // The tasks after one without a handler are read again when it gets one.
     var options = TaskOptions()
     options.priority = 0
     try fixture.write { tx in _ = try tx.enqueue(Other(), options) }
     await fixture.poll { dispatcher.unhandledKinds == ["other"] }
-    await settle(aside: 3)
+    await settle(overtaken: 3)
     let lines = fixture.lines
     try fixture.scheduler.register(Other.self) { _, _ in
       lines.add("other")
@@ -221,7 +221,7 @@ struct SuspectTests {
     await fixture.poll { lines.count == 2 }
     try fixture.enqueue("last") { $0.priority = 250 }
     await fixture.poll { lines.count == 3 }
-    await settle(aside: 3)
+    await settle(overtaken: 3)
     #expect(lines.take() == ["suspect 0", "other", "last"])
     for text in ["suspect 3", "suspect 4", "suspect 2"] {
       await settle()

@@ -2,9 +2,10 @@ internal import Synchronization
 
 /// The claims that were made before a worker was free for their tasks, so that these begin without a commit.
 ///
-/// - A claim belongs to one row of its task. If that row changes, the claim is dropped.
-/// - A claim on disk that was dropped is in `strays` until a commit deletes it.
-/// - An attempt that has begun by such a claim is in `unnoted` until a row notes that it has begun, or until it ends.
+/// - A claim belongs to one row of its task: no other row begins by it. When that row is removed, the claim is dropped.
+/// - A claim on disk that was dropped is in `strays`, or in the work of a turn, until a commit deletes it.
+/// - An attempt that has begun by such a claim is in `unnoted`, or in the work of a turn, until a row notes that it has
+///   begun, or until it ends.
 struct ClaimsAhead: ~Copyable {
   struct Claim {
     let run: TaskRun

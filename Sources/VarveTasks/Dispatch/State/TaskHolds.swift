@@ -1,7 +1,8 @@
 /// The tasks that may not begin although it is their turn: those that transactions are changing, those that a process
 /// has died with, and those whose last attempt can't be noted.
 ///
-/// - Each task in `overtaken` is in no line. It returns to its line when its hold ends.
+/// - A task in `overtaken` has left its line, and returns to it when its hold ends. A read may find its row earlier,
+///   and put it into its line again.
 /// - No task of a serial queue is in `overtaken`: its line waits for it.
 /// - At most one task runs alone, the `suspect`. While it waits for the others to end, and after it has begun, no other
 ///   task begins, each time for at most `aloneTime`.

@@ -2,7 +2,8 @@
 /// the order in which lines have their turns.
 ///
 /// - A line is here while it has tasks or runs some, and the family of its queue at least as long.
-/// - A line is in `ring` at most once: `isQueued` says whether it is. One that waits within its queue is not in `ring`.
+/// - A line for which `isQueued` is set is in `ring`. Another entry of `ring` is obsolete: its line was removed, or was
+///   removed and made again.
 /// - `lineCount` of a family is the number of its lines here. A family without lines is in `emptied`.
 struct TaskLines: ~Copyable {
   private var lines: [LineID: TaskLine] = [:]

@@ -5,7 +5,8 @@
 /// one.
 ///
 /// - A task that others depend on is never missing: `mayHave` may only return true for too many tasks.
-/// - A task that has ended is in `pending` or `heldPending` until the commit that changes its last child.
+/// - A task that has ended is in `pending`, in `heldPending` or in the work of a turn until its last child has received
+///   this.
 struct TaskParents: ~Copyable {
   private var known: Set<TaskID> = []
   /// The id up to which every task may be one that others depend on.
