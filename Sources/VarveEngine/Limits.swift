@@ -2,12 +2,12 @@
 ///
 /// The ranges of options that are not stored in files are in `EngineOptions.validate`. A bound of one part of the
 /// engine is in that part, with its reason.
-enum Limits {
+package enum Limits {
   /// The maximum size of a key, whose length fits in 16 bits.
-  static let keySizeMaximum = 65_535
+  package static let keySizeMaximum = 65_535
   /// The maximum size of one value, and of one batch. Larger ones belong in files.
-  static let valueSizeMaximum = 1 << 30
-  static let batchSizeMaximum = 1 << 30
+  package static let valueSizeMaximum = 1 << 30
+  package static let batchSizeMaximum = 1 << 30
   /// The size above which a value or a batch is large: its memtable has the only copy that the engine makes of it.
   ///
   /// Below, one copy more costs less than the system calls that it spares.

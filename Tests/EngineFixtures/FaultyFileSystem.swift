@@ -1,10 +1,11 @@
+import EngineTestSupport
 import Synchronization
 
 @testable import VarveEngine
 
 /// An in-memory file system that records its operations and makes one of those that change something fail, chosen by
 /// its number, and optionally every one after it.
-final class FaultyFileSystem: FileSystem {
+final class FaultyFileSystem: ForwardingFileSystem {
   struct Control: Sendable {
     var operationCount = 0
     var failsAt: Int?
@@ -12,7 +13,7 @@ final class FaultyFileSystem: FileSystem {
     var trace: [String] = []
   }
 
-  let memory = MemoryFileSystem()
+  let base: any FileSystem = MemoryFileSystem()
   let control = Mutex(Control())
 
   func reset(failsAt: Int?, forEver: Bool = false) {
@@ -33,32 +34,25 @@ final class FaultyFileSystem: FileSystem {
 
   func createFile(_ path: String) throws(EngineError) -> any File {
     try step("create", path)
-    return FaultyFile(try memory.createFile(path), self)
+    return FaultyFile(try base.createFile(path), self)
   }
   func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
-    FaultyFile(try memory.openFile(path, writable: writable), self)
+    FaultyFile(try base.openFile(path, writable: writable), self)
   }
-  func lock(_ path: String) throws(EngineError) -> any FileLock { try memory.lock(path) }
   func rename(_ path: String, to newPath: String) throws(EngineError) {
     try step("rename", newPath)
-    try memory.rename(path, to: newPath)
+    try base.rename(path, to: newPath)
   }
-  func link(_ path: String, to newPath: String) throws(EngineError) { try memory.link(path, to: newPath) }
   func remove(_ path: String) throws(EngineError) {
     try step("remove", path)
-    try memory.remove(path)
+    try base.remove(path)
   }
-  func createDirectory(_ path: String) throws(EngineError) { try memory.createDirectory(path) }
-  func removeDirectory(_ path: String) throws(EngineError) { try memory.removeDirectory(path) }
-  func list(_ directory: String) throws(EngineError) -> [String] { try memory.list(directory) }
-  func attributes(_ path: String) throws(EngineError) -> FileAttributes? { try memory.attributes(path) }
   func syncDirectory(_ path: String) throws(EngineError) { try step("syncDirectory", path) }
-  func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try memory.freeSpace(path) }
   func supportsMapping(_ path: String) -> Bool { false }
 }
 
-private final class FaultyFile: File {
-  private let base: any File
+private final class FaultyFile: ForwardingFile {
+  let base: any File
   private let owner: FaultyFileSystem
 
   init(_ base: any File, _ owner: FaultyFileSystem) {
@@ -66,11 +60,6 @@ private final class FaultyFile: File {
     self.owner = owner
   }
 
-  var path: String { base.path }
-  func size() throws(EngineError) -> UInt64 { try base.size() }
-  func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
-    try unsafe base.read(into: buffer, at: offset)
-  }
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
     do throws(EngineError) { try owner.step("write", path) } catch {
       // A real write that fails has often written a part of its bytes.
@@ -80,10 +69,5 @@ private final class FaultyFile: File {
     }
     try unsafe base.write(bytes, at: offset)
   }
-  func truncate(to size: UInt64) throws(EngineError) { try base.truncate(to: size) }
   func sync() throws(EngineError) { try owner.step("sync", path) }
-  func startWriteback(offset: UInt64, size: UInt64) {}
-  func dropCachedPages(offset: UInt64, size: UInt64) {}
-  func map(size: Int) throws(EngineError) -> MappedFile { try base.map(size: size) }
-  func close() { base.close() }
 }

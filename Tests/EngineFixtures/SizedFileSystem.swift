@@ -1,3 +1,4 @@
+import EngineTestSupport
 import Synchronization
 
 @testable import VarveEngine
@@ -6,7 +7,7 @@ import Synchronization
 ///
 /// A write that would take more fails with `.noSpace` and writes nothing. The size of the device is the first capacity.
 /// Safe from any thread.
-final class SizedFileSystem: FileSystem {
+final class SizedFileSystem: ForwardingFileSystem {
   private struct State {
     var capacity: Int
     /// The bytes that are reported as free, or `nil` for those that are.
@@ -16,7 +17,7 @@ final class SizedFileSystem: FileSystem {
     var used: Int { sizes.values.reduce(0, +) }
   }
 
-  private let memory = MemoryFileSystem()
+  let base: any FileSystem = MemoryFileSystem()
   private let state: Mutex<State>
 
   private let size: Int
@@ -62,28 +63,21 @@ final class SizedFileSystem: FileSystem {
   fileprivate func setSize(_ path: String, _ size: Int?) { state.withLock { $0.sizes[path] = size } }
 
   func createFile(_ path: String) throws(EngineError) -> any File {
-    let file = try memory.createFile(path)
+    let file = try base.createFile(path)
     setSize(path, 0)
     return SizedFile(file, self)
   }
   func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
-    SizedFile(try memory.openFile(path, writable: writable), self)
+    SizedFile(try base.openFile(path, writable: writable), self)
   }
-  func lock(_ path: String) throws(EngineError) -> any FileLock { try memory.lock(path) }
   func rename(_ path: String, to newPath: String) throws(EngineError) {
-    try memory.rename(path, to: newPath)
+    try base.rename(path, to: newPath)
     state.withLock { $0.sizes[newPath] = $0.sizes.removeValue(forKey: path) }
   }
-  func link(_ path: String, to newPath: String) throws(EngineError) { try memory.link(path, to: newPath) }
   func remove(_ path: String) throws(EngineError) {
-    try memory.remove(path)
+    try base.remove(path)
     setSize(path, nil)
   }
-  func createDirectory(_ path: String) throws(EngineError) { try memory.createDirectory(path) }
-  func removeDirectory(_ path: String) throws(EngineError) { try memory.removeDirectory(path) }
-  func list(_ directory: String) throws(EngineError) -> [String] { try memory.list(directory) }
-  func attributes(_ path: String) throws(EngineError) -> FileAttributes? { try memory.attributes(path) }
-  func syncDirectory(_ path: String) throws(EngineError) { try memory.syncDirectory(path) }
   func freeSpace(_ path: String) throws(EngineError) -> UInt64 {
     state.withLock { UInt64($0.reportedFree ?? max($0.capacity - $0.used, 0)) }
   }
@@ -92,8 +86,8 @@ final class SizedFileSystem: FileSystem {
 }
 
 /// An open file, by the name under which it was opened. The engine renames no file that it writes to later.
-private final class SizedFile: File {
-  private let base: any File
+private final class SizedFile: ForwardingFile {
+  let base: any File
   private let owner: SizedFileSystem
 
   init(_ base: any File, _ owner: SizedFileSystem) {
@@ -101,11 +95,6 @@ private final class SizedFile: File {
     self.owner = owner
   }
 
-  var path: String { base.path }
-  func size() throws(EngineError) -> UInt64 { try base.size() }
-  func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
-    try unsafe base.read(into: buffer, at: offset)
-  }
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
     try owner.grow(path, to: Int(offset) + bytes.count)
     owner.noteWrite(path, bytes.count)
@@ -115,9 +104,4 @@ private final class SizedFile: File {
     try base.truncate(to: size)
     owner.setSize(path, Int(size))
   }
-  func sync() throws(EngineError) { try base.sync() }
-  func startWriteback(offset: UInt64, size: UInt64) {}
-  func dropCachedPages(offset: UInt64, size: UInt64) {}
-  func map(size: Int) throws(EngineError) -> MappedFile { try base.map(size: size) }
-  func close() { base.close() }
 }

@@ -273,53 +273,46 @@ public final class FaultInjectingFileSystem: FileSystem {
 }
 
 /// An open file whose calls may fail because of a fault.
-private final class FaultInjectingFile: File {
+private final class FaultInjectingFile: ForwardingFile {
   private let fileSystem: FaultInjectingFileSystem
-  private let file: any File
-  var path: String { file.path }
+  let base: any File
 
   init(fileSystem: FaultInjectingFileSystem, file: any File) {
     self.fileSystem = fileSystem
-    self.file = file
+    base = file
   }
 
   func size() throws(EngineError) -> UInt64 {
     try fileSystem.check(.size, path)
-    return try file.size()
+    return try base.size()
   }
 
   func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
     try fileSystem.check(.read, path)
-    return unsafe try file.read(into: buffer, at: offset)
+    return unsafe try base.read(into: buffer, at: offset)
   }
 
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
-    unsafe try fileSystem.write(file, bytes, at: offset)
+    unsafe try fileSystem.write(base, bytes, at: offset)
   }
 
   func truncate(to size: UInt64) throws(EngineError) {
     try fileSystem.check(.truncate, path)
-    try file.truncate(to: size)
+    try base.truncate(to: size)
   }
 
   func sync() throws(EngineError) {
     try fileSystem.check(.sync, path)
-    try file.sync()
+    try base.sync()
   }
 
   func sync(first size: Int) throws(EngineError) {
     try fileSystem.check(.sync, path)
-    try file.sync(first: size)
+    try base.sync(first: size)
   }
-
-  func startWriteback(offset: UInt64, size: UInt64) { file.startWriteback(offset: offset, size: size) }
-
-  func dropCachedPages(offset: UInt64, size: UInt64) { file.dropCachedPages(offset: offset, size: size) }
 
   func map(size: Int) throws(EngineError) -> MappedFile {
     try fileSystem.check(.map, path)
-    return try file.map(size: size)
+    return try base.map(size: size)
   }
-
-  func close() { file.close() }
 }

@@ -4,8 +4,9 @@ public import VarveEngine
 /// A file system as it appears to a process without any write permission. Each attempt to write fails and is counted.
 ///
 /// Safe from any thread.
-public final class UnwritableFileSystem: FileSystem {
-  private let base: any FileSystem
+public final class UnwritableFileSystem: ForwardingFileSystem {
+  /// The wrapped file system.
+  public let base: any FileSystem
   private let attempts = Mutex<[String]>([])
 
   /// Wraps `base`.
@@ -44,21 +45,11 @@ public final class UnwritableFileSystem: FileSystem {
   public func createDirectory(_ path: String) throws(EngineError) { throw refuse("create directory", path) }
   /// Throws `.permissionDenied`.
   public func removeDirectory(_ path: String) throws(EngineError) { throw refuse("remove directory", path) }
-  /// Calls the wrapped file system.
-  public func list(_ directory: String) throws(EngineError) -> [String] { try base.list(directory) }
-  /// Calls the wrapped file system.
-  public func attributes(_ path: String) throws(EngineError) -> FileAttributes? { try base.attributes(path) }
   /// Throws `.permissionDenied`.
   public func syncDirectory(_ path: String) throws(EngineError) { throw refuse("sync directory", path) }
-  /// Calls the wrapped file system.
-  public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try base.freeSpace(path) }
-  /// The size of the device.
-  public func totalSpace(_ path: String) -> UInt64? { base.totalSpace(path) }
   /// Returns false, and counts the attempt: the probe writes.
   public func supportsMapping(_ path: String) -> Bool {
     _ = refuse("probe", path)
     return false
   }
-  /// Calls the wrapped file system.
-  public func machineSession() -> MachineSession? { base.machineSession() }
 }

@@ -54,7 +54,8 @@ public final class EngineBackend: StorageBackend {
 
   /// The limits of the engine's format.
   public var limits: StorageLimits {
-    StorageLimits(keySize: 65_535, valueSize: 1 << 30, batchSize: 1 << 30)
+    StorageLimits(
+      keySize: Limits.keySizeMaximum, valueSize: Limits.valueSizeMaximum, batchSize: Limits.batchSizeMaximum)
   }
 
   /// Whether flushes or compactions cannot keep up, so that the engine slows writers down.
@@ -491,7 +492,7 @@ private func mapped<Result>(_ body: () throws -> Result) throws -> Result {
 }
 
 extension StampPosition {
-  var ofEngine: VarveEngine.StampPosition {
+  var ofEngine: StampLocation {
     switch self {
     case .key(let offset): .key(offset)
     case .value(let offset): .value(offset)

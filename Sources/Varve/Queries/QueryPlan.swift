@@ -56,8 +56,6 @@ struct QueryPlan<Format: StoreFormat> {
   /// Whether the branches are merged in one order.
   let isMerged: Bool
 
-  /// Whether the same row may be found several times.
-  var repeatsRows: Bool { branches.count > 1 && !isMerged }
   /// Whether the condition has to be tested on each row that is found.
   var filters: Bool { branches.contains { !$0.isExact } }
   /// Whether entries are read in reverse.

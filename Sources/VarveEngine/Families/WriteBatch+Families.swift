@@ -60,7 +60,7 @@ extension WriteBatch {
     try unsafe deleteRange(from: lower.span.bytes, to: upper.span.bytes, in: family)
   }
 
-  /// The greatest key that the batch puts into a family, with `StampPosition.pending` for a stamp, or `nil` if there is
+  /// The greatest key that the batch puts into a family, with `StampLocation.pending` for a stamp, or `nil` if there is
   /// none.
   ///
   /// Complexity: O(n).
@@ -87,7 +87,7 @@ extension WriteBatch {
   /// With it, keys can ascend in commit order, and rows can name the commit that made them. The sequence number is the
   /// one that `write` returns. Throws `.invalidArgument` if the eight bytes do not lie inside the key or value.
   public mutating func putStamped(
-    _ key: RawSpan, _ value: RawSpan, at position: StampPosition, in family: ColumnFamily? = nil
+    _ key: RawSpan, _ value: RawSpan, at position: StampLocation, in family: ColumnFamily? = nil
   ) throws(EngineError) {
     try position.check(keySize: key.byteCount, valueSize: value.byteCount)
     try key.withByteView { (key) throws(EngineError) in
@@ -99,7 +99,7 @@ extension WriteBatch {
 
   /// Sets the value of a key, with the commit's sequence in it; key and value are arrays.
   public mutating func putStamped(
-    _ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: ColumnFamily? = nil
+    _ key: [UInt8], _ value: [UInt8], at position: StampLocation, in family: ColumnFamily? = nil
   ) throws(EngineError) {
     try unsafe putStamped(key.span.bytes, value.span.bytes, at: position, in: family)
   }

@@ -72,7 +72,6 @@ final class SalvageTableWriter {
     }
 
     fileprivate var size: UInt64 { builder?.estimatedFileSize ?? 0 }
-    fileprivate func isAt(_ key: ByteView) -> Bool { lastKey.withByteView { $0 == key } }
   }
 
   func begin(_ owner: SalvageOwner, _ families: SalvagedFamilies, level: Int) throws(EngineError) -> Output {

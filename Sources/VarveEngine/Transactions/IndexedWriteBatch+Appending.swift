@@ -21,7 +21,7 @@ extension IndexedWriteBatch {
   }
 
   /// Where a stamp lies within an entry, which ends with its value; before that are the value's size and the key.
-  private func location(of stamp: Int, _ entry: BatchReader.Entry, endingAt end: Int) -> StampPosition {
+  private func location(of stamp: Int, _ entry: BatchReader.Entry, endingAt end: Int) -> StampLocation {
     let valueStart = end - entry.value.count
     if stamp >= valueStart { return .value(stamp - valueStart) }
     return .key(stamp - (valueStart - Varint.size(UInt64(entry.value.count)) - entry.key.count))

@@ -181,16 +181,16 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// Sets the value of a key, with the commit's sequence in it: see `WriteBatch.putStamped`.
   ///
-  /// Until the commit the eight bytes read as `StampPosition.pending`, and a stamped key is found by them.
+  /// Until the commit the eight bytes read as `StampLocation.pending`, and a stamped key is found by them.
   public mutating func putStamped(
-    _ key: [UInt8], _ value: [UInt8], at location: StampPosition, in family: ColumnFamily? = nil
+    _ key: [UInt8], _ value: [UInt8], at location: StampLocation, in family: ColumnFamily? = nil
   ) throws(EngineError) {
     try location.check(keySize: key.count, valueSize: value.count)
     var key = key
     var value = value
     switch location {
-    case .key(let offset): key.replaceSubrange(offset..<(offset + 8), with: StampPosition.pending)
-    case .value(let offset): value.replaceSubrange(offset..<(offset + 8), with: StampPosition.pending)
+    case .key(let offset): key.replaceSubrange(offset..<(offset + 8), with: StampLocation.pending)
+    case .value(let offset): value.replaceSubrange(offset..<(offset + 8), with: StampLocation.pending)
     }
     try buildTrees()
     try unsafe add(.put, key.span.bytes, value.span.bytes, family)
@@ -198,7 +198,7 @@ public struct IndexedWriteBatch: ~Copyable {
   }
 
   /// The newest entry gets the commit's sequence.
-  mutating func note(_ location: StampPosition) { stamps.append(location, number: nextNumber - 1) }
+  mutating func note(_ location: StampLocation) { stamps.append(location, number: nextNumber - 1) }
 
   @inline(__always)
   private mutating func add(

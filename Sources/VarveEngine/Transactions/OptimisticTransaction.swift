@@ -97,7 +97,7 @@ public struct OptimisticTransaction: ~Copyable {
 
   /// Sets the value of a key, with the commit's sequence in it: see `WriteBatch.putStamped`.
   public mutating func putStamped(
-    _ key: [UInt8], _ value: [UInt8], at location: StampPosition, in family: ColumnFamily? = nil
+    _ key: [UInt8], _ value: [UInt8], at location: StampLocation, in family: ColumnFamily? = nil
   ) throws(EngineError) {
     try writes.putStamped(key, value, at: location, in: family)
   }

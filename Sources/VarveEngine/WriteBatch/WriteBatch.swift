@@ -145,9 +145,9 @@ public struct WriteBatch: ~Copyable, Sendable {
   }
 
   /// Adds a put that gets the commit's sequence at `location`, which is within the key or the value. Until then it has
-  /// `StampPosition.pending` there.
+  /// `StampLocation.pending` there.
   mutating func appendStamped(
-    _ family: FamilyID, _ key: ByteView, _ value: ByteView, at location: StampPosition
+    _ family: FamilyID, _ key: ByteView, _ value: ByteView, at location: StampLocation
   ) throws(EngineError) {
     try append(.put, family, key, value)
     // The entry ends with the value, and before that and its size is the key.

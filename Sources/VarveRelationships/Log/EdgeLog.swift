@@ -59,8 +59,6 @@ struct EdgeLog {
 
   /// Whether there are changes to which rules were not applied.
   var hasUnprocessed: Bool { counts != taken }
-  /// Whether there are removed rows to which rules were not applied.
-  var hasDeaths: Bool { deaths.count > taken.deaths }
   /// Whether any rows were removed.
   var hasRemovedRows: Bool { !deaths.isEmpty }
 

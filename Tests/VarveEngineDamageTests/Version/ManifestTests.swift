@@ -50,11 +50,11 @@ struct ManifestTests {
   }
 
   static func bytes(_ path: String, _ fileSystem: FaultyFileSystem) throws -> [UInt8] {
-    try Manifest.readAll(fileSystem.memory.openFile(path, writable: false)).bytes
+    try Manifest.readAll(fileSystem.base.openFile(path, writable: false)).bytes
   }
 
   static func replace(_ path: String, _ bytes: [UInt8], _ fileSystem: FaultyFileSystem) throws {
-    let file = try fileSystem.memory.openFile(path, writable: true)
+    let file = try fileSystem.base.openFile(path, writable: true)
     try file.truncate(to: 0)
     try bytes.withByteView { view throws(EngineError) in try unsafe file.write(view.buffer, at: 0) }
   }
@@ -274,10 +274,10 @@ struct ManifestTests {
       try Self.replace(current, [UInt8](text.utf8), fileSystem)
       #expect(errorCode { _ = try Self.recover(fileSystem) } == .corruption, "\(text)")
     }
-    try fileSystem.memory.rename(Self.path(manifest), to: Self.directory + "/MANIFEST-000009")
+    try fileSystem.base.rename(Self.path(manifest), to: Self.directory + "/MANIFEST-000009")
     try Self.replace(current, [UInt8]("MANIFEST-000009\n".utf8), fileSystem)
     #expect(errorCode { _ = try Self.recover(fileSystem) } == .corruption)
-    try fileSystem.memory.remove(current)
+    try fileSystem.base.remove(current)
     #expect(errorCode { _ = try Self.recover(fileSystem) } == .notFound)
   }
 

@@ -97,7 +97,7 @@ struct FirstEntriesTests {
       expected[3] = nil
     case .stamped:
       try batch.putStamped([4], [UInt8](repeating: 0, count: 8), at: .value(0))
-      expected[4] = StampPosition.pending
+      expected[4] = StampLocation.pending
     case .savepoint:
       batch.setSavepoint()
       #expect(Self.isListed(batch) == true)

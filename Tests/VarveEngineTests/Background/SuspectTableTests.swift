@@ -11,14 +11,14 @@ struct SuspectTableTests {
 
   /// An in-memory engine with stepped background work and small tables.
   private struct World {
-    let disk: MemoryFileSystem
+    let disk: any FileSystem
     let executor = SteppedExecutor(seed: 11)
     let log = EventLog()
     let engine: Engine
 
     /// Opens an engine, on `faulty` if it is set.
     init(_ faulty: FaultyFileSystem? = nil) throws {
-      disk = faulty?.memory ?? MemoryFileSystem()
+      disk = faulty?.base ?? MemoryFileSystem()
       var options = EngineTests.options(memtableSize: 64 << 10)
       options.compression = CompressionKind.none
       options.blockSize = 1 << 10

@@ -79,9 +79,6 @@ final class WriterQueue: Sendable {
   /// The number of timers that were ever started.
   var timerCount: UInt64 { state.withLock { $0.timerCount } }
 
-  /// The number of callers that have ever waited, or were about to.
-  var arrivalCount: UInt64 { state.withLock { $0.nextNumber } }
-
   // MARK: - Acquiring
 
   /// Acquires the writer if it is free.

@@ -1,5 +1,5 @@
 /// The position at which `putStamped` writes the sequence number of the commit.
-public enum StampPosition: Sendable, Hashable {
+public enum StampLocation: Sendable, Hashable {
   /// The eight bytes that begin at this offset of the key.
   case key(Int)
   /// The eight bytes that begin at this offset of the value.
