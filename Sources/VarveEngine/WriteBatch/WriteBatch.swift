@@ -99,8 +99,8 @@ public struct WriteBatch: ~Copyable, Sendable {
     return last?.bytes
   }
 
-  /// Calls `body` with the offset, the number of the family and the key of each put and delete that begins at `start` or
-  /// later, where an entry begins.
+  /// Calls `body` with the offset, the number of the family and the key of each put and delete that begins at `start`
+  /// or later, where an entry begins.
   ///
   /// Complexity: O(n) in these entries.
   package func forEachChange(
