@@ -132,7 +132,7 @@ struct LayeringTests {
     #expect(!files.contains { $0.text.contains("@testable") })
   }
 
-  @Test func `the relationship and the task modules use the public names of the object layer alone`() {
+  @Test func `the relationship and the task modules use the public names of the object layer, and those for extensions, alone`() {
     let files = Repository.relationshipFiles
     let allowed: Set<Substring> = ["Foundation", "Synchronization", "Logging", "UnicodeNormalForm", "Varve"]
     let violations = files.flatMap { Self.foreignImports($0, allowed: allowed) }
@@ -233,7 +233,7 @@ struct LayeringTests {
       let words = line.split { !($0.isLetter || $0.isNumber || $0 == "_") }
       guard let location = words.firstIndex(of: "import"), location + 1 < words.count else { return nil }
       let modifiers: Set<Substring> = [
-        "public", "internal", "package", "private", "fileprivate", "testable", "_exported",
+        "public", "internal", "package", "private", "fileprivate", "testable", "_exported", "_spi", "Extensions",
       ]
       guard words[..<location].allSatisfy({ modifiers.contains($0) }) else { return nil }
       let kinds: Set<Substring> = ["struct", "class", "enum", "protocol", "typealias", "func", "let", "var"]

@@ -12,7 +12,7 @@ public final class DatabaseWorker: Sendable {
 
   /// Whether this program writes the database. In followers and read-only databases, the work is left to the process
   /// that writes.
-  public var isOfWriter: Bool { core.value.map { !$0.backend.isReadOnly } ?? false }
+  @_spi(Extensions) public var isOfWriter: Bool { core.value.map { !$0.backend.isReadOnly } ?? false }
 
   /// Whether work that continues should end, because the database is being closed.
   ///
@@ -48,7 +48,7 @@ public final class DatabaseWorker: Sendable {
 
   /// Runs work as `runAsync` does. While the database is being closed by a call that may fail, the work waits for the
   /// end of that call. Calls `closed` instead of running the work if the database is closed.
-  public func runIfOpen(
+  @_spi(Extensions) public func runIfOpen(
     _ body: @escaping @Sendable (Database) async -> Void, orElse closed: @escaping @Sendable () -> Void
   ) {
     guard let core = core.value, !core.isClosing else { return closed() }
@@ -60,7 +60,7 @@ public final class DatabaseWorker: Sendable {
   ///
   /// A close that throws without an effect makes no such commit. After the commit the database is closed for this
   /// program, even if the close throws an error of the storage. The commit is not made if the storage can't be written.
-  public func writeAtClose(_ body: @escaping @Sendable (AsideParts) throws -> Void) {
+  @_spi(Extensions) public func writeAtClose(_ body: @escaping @Sendable (AsideParts) throws -> Void) {
     core.value?.writeAtClose(body)
   }
 }

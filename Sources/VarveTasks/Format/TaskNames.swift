@@ -1,4 +1,4 @@
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// The queues of a database, which are identified by numbers in keys.
 ///

@@ -1,5 +1,5 @@
 internal import Synchronization
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// The loop that begins and ends attempts. It pauses while there is no work.
 ///

@@ -1,7 +1,7 @@
 internal import Foundation
 public import Logging
 internal import Synchronization
-public import Varve
+@_spi(Extensions) public import Varve
 
 /// Runs the tasks of a database: those that its transactions enqueue, and those that it had when it was opened.
 ///

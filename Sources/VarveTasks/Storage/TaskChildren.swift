@@ -1,4 +1,4 @@
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// Applies the end of a task to the tasks that depend on it, its children.
 ///

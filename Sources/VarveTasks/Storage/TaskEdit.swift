@@ -1,5 +1,5 @@
 internal import Synchronization
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// The writes that a change of one task consists of.
 ///

@@ -1,4 +1,4 @@
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// The parts that store tasks, in one transaction or in a commit beside the writer.
 struct TaskParts {

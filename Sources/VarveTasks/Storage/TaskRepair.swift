@@ -1,4 +1,4 @@
-public import Varve
+@_spi(Extensions) public import Varve
 
 /// Makes the tasks of a database consistent after damaged blocks were given up (`DamageRepairing`).
 ///

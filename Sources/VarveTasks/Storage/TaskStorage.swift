@@ -1,4 +1,4 @@
-public import Varve
+@_spi(Extensions) public import Varve
 
 /// The extension that stores the tasks of a database. Every program that enqueues tasks registers it by ``handle``.
 ///

@@ -1,5 +1,5 @@
 internal import Synchronization
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// The numbers of tasks in each state.
 ///

@@ -1,5 +1,5 @@
 internal import Synchronization
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// Enqueueing tasks.
 extension TaskStorageTransaction {

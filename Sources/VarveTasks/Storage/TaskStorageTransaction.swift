@@ -1,6 +1,6 @@
 internal import Foundation
 internal import Synchronization
-public import Varve
+@_spi(Extensions) public import Varve
 
 /// The tasks of a database in one transaction, used by the methods of `WriteTransaction` and `ReadTransaction`.
 ///

@@ -1,7 +1,7 @@
 import EngineTestSupport
 import Foundation
 import Testing
-import Varve
+@_spi(Extensions) import Varve
 import VarveTesting
 
 @testable import VarveTasks

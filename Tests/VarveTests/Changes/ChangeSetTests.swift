@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 @testable import ObjectFixtures
-@testable import Varve
+@_spi(Extensions) @testable import Varve
 
 /// Tests of the change sets of transactions: subscribers and later readers of the feed receive the same ones.
 struct ChangeSetTests {

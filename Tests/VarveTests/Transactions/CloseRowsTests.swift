@@ -1,7 +1,7 @@
 import EngineTestSupport
 import Testing
 
-@testable import Varve
+@_spi(Extensions) @testable import Varve
 
 /// Tests of rows that are removed together, adjacent to each other and far apart.
 struct CloseRowsTests {

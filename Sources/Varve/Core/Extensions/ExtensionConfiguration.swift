@@ -19,7 +19,7 @@ public struct ExtensionConfiguration: Sendable {
   ///
   /// Other extensions then receive these changes like those of the program. The extension's hooks must not change rows
   /// in any case. Default false.
-  public var flushChangesRows = false
+  @_spi(Extensions) public var flushChangesRows = false
   /// The parts that the extension keeps: at most 64, each with a unique name.
   public var parts: [PartDefinition] = []
   /// The names of the extensions that this one reads.

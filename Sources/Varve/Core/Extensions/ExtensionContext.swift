@@ -23,7 +23,7 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
 
   /// A Boolean value that indicates whether an observer or a connection currently receives change sets, and would
   /// receive that of this transaction's commit.
-  public var isObserved: Bool { open.writer?.database.isObserved ?? false }
+  @_spi(Extensions) public var isObserved: Bool { open.writer?.database.isObserved ?? false }
 
   /// The name under which the extension is registered.
   public var name: String { open.name }

@@ -29,7 +29,7 @@ public struct Part {
   /// What is read may have changed by the time of the commit, and if two transactions write a key, the later one wins.
   /// Use it to find keys in ranges that others change all the time, and then read those keys one by one through the
   /// part itself. In `commitAside` reads are checked in any case.
-  public var unchecked: Part {
+  @_spi(Extensions) public var unchecked: Part {
     var part = self
     part.isChecked = false
     return part
@@ -83,7 +83,7 @@ public struct Part {
   /// there is none.
   ///
   /// An append-only part can be read in this way at any time. Complexity: one lookup.
-  public func committedValue(of key: [UInt8]) throws -> [UInt8]? {
+  @_spi(Extensions) public func committedValue(of key: [UInt8]) throws -> [UInt8]? {
     let transaction = try open.readingParts()
     guard form != .scratch, let family = try open.checkedFamily(slot, isIndependent: isIndependent) else { return nil }
     if isIndependent { note(key, family) }
@@ -162,7 +162,7 @@ public struct Part {
   /// What the transaction itself has written is ignored, and nothing is noted for the check at the commit.
   ///
   /// Complexity: two seeks for each range, or nothing if there was no such commit.
-  public func haveChanged(firstIn ranges: [StorageRange]) throws -> [Bool] {
+  @_spi(Extensions) public func haveChanged(firstIn ranges: [StorageRange]) throws -> [Bool] {
     let transaction = try open.readingParts()
     guard form != .scratch, let family = try open.checkedFamily(slot, isIndependent: isIndependent) else {
       return ranges.map { _ in false }
@@ -306,7 +306,7 @@ public struct Part {
   /// A blind write is not visible in the transaction before the commit, is applied after all writes that are not blind,
   /// in the order of the calls, and conflicts with nothing. Use it for a key that the transaction neither reads
   /// afterwards nor writes otherwise. Throws as `put` does.
-  public func blindPut(_ key: [UInt8], _ value: [UInt8]) throws {
+  @_spi(Extensions) public func blindPut(_ key: [UInt8], _ value: [UInt8]) throws {
     if form.rule != nil { throw wrongForm("has counters: add to them") }
     try open.check(keySize: key.count, valueSize: value.count)
     guard let (family, pending) = try target() else { return }
@@ -315,7 +315,7 @@ public struct Part {
   }
 
   /// Removes a key by a blind write: see `blindPut`.
-  public func blindDelete(_ key: [UInt8]) throws {
+  @_spi(Extensions) public func blindDelete(_ key: [UInt8]) throws {
     guard let (family, pending) = try target() else { return }
     open.partWrites?.note(key, in: family)
     try unsafe pending.append(form == .writeOnce ? .singleDelete : .delete, key.span.bytes, RawSpan(), in: family)

@@ -53,7 +53,7 @@ public struct PartDefinition: Sendable, Hashable {
   ///
   /// If it is true and a key is put twice, the first value may reappear after the key's removal. Builds with assertions
   /// look up keys all the same.
-  public var hasUniqueKeys = false
+  @_spi(Extensions) public var hasUniqueKeys = false
   /// The approximate number of bytes of changes that are collected in memory before they are written to a table: 64 KiB
   /// to 1 GiB, or `nil`, the default, for the storage's usual size.
   ///

@@ -55,10 +55,10 @@ public struct RowChange: ~Copyable {
   }
 
   /// The type of the collection's objects, or `nil` if the program has not defined the collection.
-  public var objectType: (any (Codable & Sendable).Type)? { facts.info.definition?.codec.type }
+  @_spi(Extensions) public var objectType: (any (Codable & Sendable).Type)? { facts.info.definition?.codec.type }
 
   /// The object that the program has set, or `nil` if it has set bytes, and in builds. Nothing is decoded.
-  public var givenObject: Any? { facts.givenObject }
+  @_spi(Extensions) public var givenObject: Any? { facts.givenObject }
 
   /// Returns the result of `body` for the object as this change left it, or `nil` if the row was removed.
   ///

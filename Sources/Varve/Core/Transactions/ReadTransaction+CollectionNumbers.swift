@@ -7,17 +7,17 @@ extension ReadTransaction {
   public final func collectionNumber(of collection: String) throws -> UInt32? { try info(collection)?.record.id }
 
   /// Returns the name of the collection with a number, or `nil` if it does not exist or was dropped.
-  public final func collectionName(of number: UInt32) throws -> String? { try info(number)?.name }
+  @_spi(Extensions) public final func collectionName(of number: UInt32) throws -> String? { try info(number)?.name }
 
   /// Returns the row key for a key in the collection with a number, or `nil` if the collection does not exist. The key
   /// is not checked. Complexity: a copy of the key.
-  public final func rowKey(_ key: RawSpan, inCollection number: UInt32) throws -> RowKey? {
+  @_spi(Extensions) public final func rowKey(_ key: RawSpan, inCollection number: UInt32) throws -> RowKey? {
     guard let info = try info(number) else { return nil }
     return RowKey(collection: info.name, stored: info.storageKey(key), start: info.prefix.count)
   }
 
   /// Returns whether a row exists. Nothing is decoded.
-  public final func contains(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
+  @_spi(Extensions) public final func contains(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
     guard let info = try info(number) else { return false }
     return try withValue(of: info.storageKey(key), in: info.objects) { _ in true } != nil
   }
@@ -51,7 +51,7 @@ extension ReadTransaction {
 
 extension WriteTransaction {
   /// Returns whether a row existed when the transaction began, whatever the transaction has done since.
-  public func containedAtBeginning(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
+  @_spi(Extensions) public func containedAtBeginning(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
     guard let info = try info(number) else { return false }
     return try snapshot.contains(info.storageKey(key), in: info.objects)
   }
@@ -61,7 +61,7 @@ extension WriteTransaction {
   /// If the collection does not exist yet, it is made with the type of the row's key, as the first row with that key
   /// would make it. The collection stays even if the transaction is rolled back. Throws `.invalidKey` if the bytes are
   /// not a valid key.
-  public func collectionNumber(creating row: RowKey) throws -> UInt32 {
+  @_spi(Extensions) public func collectionNumber(creating row: RowKey) throws -> UInt32 {
     if let info = try knownInfo(row.collection) { return info.record.id }
     let keyType = KeyType(of: try row.withBytes { try KeyPart.parts(of: $0) })
     return try database.makeCollection(row.collection, keyType: keyType.description).record.id

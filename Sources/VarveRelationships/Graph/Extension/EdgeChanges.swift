@@ -1,4 +1,4 @@
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// The changes of a domain's edges by a commit, which `changeSet.changes(of: graph)` returns.
 ///

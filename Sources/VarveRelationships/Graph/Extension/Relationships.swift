@@ -1,4 +1,4 @@
-public import Varve
+@_spi(Extensions) public import Varve
 
 /// An extension for edges between rows, with rules that are applied when one end is removed.
 ///

@@ -1,4 +1,4 @@
-public import Varve
+@_spi(Extensions) public import Varve
 
 /// Handles changes of rows.
 extension RelationshipsTransaction {

@@ -1,4 +1,4 @@
-public import Varve
+@_spi(Extensions) public import Varve
 
 /// The edges of a domain in one transaction, with methods to find them, to add and remove them by hand, and to apply
 /// the rules.

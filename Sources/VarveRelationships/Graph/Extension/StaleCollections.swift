@@ -1,4 +1,4 @@
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// Collects the edges of collections whose rows were set as bytes by a program that has not defined their types: the
 /// stored edges of such rows are outdated. A program that has defined the type collects them again when it opens the

@@ -1,6 +1,6 @@
 internal import Logging
 internal import Synchronization
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// The shared state of a domain in memory: the locations of its files, and the worker that removes them.
 public final class RelationshipsShared: Sendable {

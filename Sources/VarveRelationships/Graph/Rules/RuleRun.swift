@@ -1,4 +1,4 @@
-internal import Varve
+@_spi(Extensions) internal import Varve
 
 /// Applies the rules to the changes of a transaction, in waves, until there are no further effects.
 ///
