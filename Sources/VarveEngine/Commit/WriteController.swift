@@ -35,6 +35,18 @@ final class WriteController: Sendable {
     var rateMinimum = 1_000_000.0
     /// The maximum time that a commit waits, in nanoseconds. Later commits pay the rest.
     var delayMaximum: UInt64 = 100_000_000
+
+    /// The options for `Engine.derivedOptions`.
+    var derived: [DerivedOption] {
+      [
+        .init(.writers, "memoryBudget", memoryBudget, "all frozen memtables and one more: writes stop there"),
+        .init(.writers, "debtMaximum", debtMaximum, "a constant: unpaid compaction bytes of full pressure"),
+        .init(.writers, "depthMinimum", depthMinimum, "a constant: the depth of level 0 that begins to count"),
+        .init(.writers, "depthMaximum", depthMaximum, "a constant: the depth of level 0 of full pressure"),
+        .init(.writers, "rateMinimum", rateMinimum, "a constant: bytes a second that are let through always"),
+        .init(.writers, "delayMaximum", delayMaximum, "a constant: nanoseconds that a commit waits at most"),
+      ]
+    }
   }
 
   /// The controller's inputs. They are passed after each flush and compaction, each freeze of a memtable, and whenever

@@ -57,6 +57,39 @@ struct CompactionPickerOptions: Sendable {
   }
 
   func grandparentOverlapMaximum(_ fileSize: UInt64) -> UInt64 { fileSize * grandparentOverlapFactor }
+
+  /// The options for `Engine.derivedOptions`.
+  var derived: [DerivedOption] {
+    [
+      .init(
+        .background, "levelZeroDepthTrigger", levelZeroDepthTrigger, "a constant: level 0 is compacted there"),
+      .init(
+        .background, "levelZeroBatchSize", levelZeroBatchSize, "half a memtable for each table of that depth"),
+      .init(
+        .background, "levelMultiplierMaximum", levelMultiplierMaximum,
+        "a constant: another level is begun where neighbors would differ by more"),
+      .init(
+        .background, "runCountMaximum", runCountMaximum,
+        "the read buffers of 16 KiB in half of compactionBytes over all threads, at least 24: one merge of level 0 has no more runs"
+      ),
+      .init(.background, "targetFileSize", targetFileSize, "tableSize"),
+      .init(.background, "targetFileSizeMaximum", targetFileSizeMaximum, "tableSizeMaximum"),
+      .init(
+        .background, "expansionFactor", expansionFactor, "a constant: inputs grow to so many tables at most"),
+      .init(
+        .background, "grandparentOverlapFactor", grandparentOverlapFactor,
+        "a constant: a table above so many below it is not moved unread"),
+      .init(
+        .background, "intraLevelZeroCountMinimum", intraLevelZeroCountMinimum,
+        "a constant: fewer tables of level 0 are not worth a merge among themselves"),
+      .init(
+        .background, "rewriteShare", rewriteShare,
+        "a constant: a table of which so much can be removed is rewritten while writes continue"),
+      .init(
+        .background, "idleRewriteShare", idleRewriteShare,
+        "a constant: a table of which so much can be removed is rewritten in a pause of the writes"),
+    ]
+  }
 }
 
 /// The target size of each level of a family, from the bottom up.

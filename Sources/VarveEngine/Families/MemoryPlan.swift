@@ -165,6 +165,73 @@ struct MemoryPlan: Sendable, Equatable {
   }
 }
 
+extension MemoryPlan {
+  /// Returns the values of the plan for `Engine.derivedOptions`, as computed from `options`.
+  func derived(from options: EngineOptions, threadCount threads: Int) -> [DerivedOption] {
+    let saysSize = options.memtableSize != nil || options.cacheSize != nil || options.logSegmentSize != nil
+    let given = DerivedOption.reason
+    return [
+      .init(
+        .memory, "limit", limit,
+        given(
+          options.memoryBudget, saysSize ? "what the given sizes come to" : "512 MiB, since the options name no size")
+          + "; all memory that grows with use"),
+      .init(
+        .memory, "memtableSize", memtableSize,
+        given(
+          options.memtableSize, "an eighth of the budget, or a sixth of what a given cache leaves, 64 KiB to 64 MiB")),
+      .init(
+        .memory, "activeBytesMaximum", activeBytesMaximum,
+        "one whole memtable with its nodes; above it the largest of all families is flushed"),
+      .init(
+        .memory, "frozenBytesMaximum", frozenBytesMaximum,
+        "three memtables may wait to be flushed; above that writers wait"),
+      .init(
+        .memory, "poolBytesMaximum", poolBytesMaximum, "two memtables' memory is kept during flushes"),
+      .init(.memory, "idlePoolBytes", idlePoolBytes, "one memtable's memory is kept between flushes"),
+      .init(
+        .memory, "cacheFloor", cacheFloor,
+        given(options.cacheSize, "at most a memtable's size of what the other parts leave at their bounds")
+          + "; what the block cache has in any case"),
+      .init(
+        .memory, "cacheMaximum", cacheMaximum == .max ? "what the others leave" : "\(cacheMaximum)",
+        given(options.cacheSize, "seven eighths of what is not used otherwise at the moment")),
+      .init(
+        .memory, "openTableBytes", openTableBytes,
+        "an eighth of the budget, at least 256 KiB, out of the cache's"),
+      .init(
+        .memory, "openTableCount", openTableCount,
+        given(
+          options.openTableCount,
+          "the limit of descriptors without 1,024, or half of it, at least \(OpenTables.countMinimum)")
+      ),
+      .init(
+        .memory, "compactionBytes", compactionBytes, "a memtable's size, at most 64 MiB; for buffers of all jobs"),
+      .init(
+        .log, "logSegmentSize", logSegmentSize,
+        given(options.logSegmentSize, "half a memtable, at most 64 MiB") + "; the largest segment, two are mapped"),
+      .init(
+        .log, "logBytesMaximum", logBytesMaximum,
+        "twice the memtables; beyond it families that need the oldest segment are logged again or flushed"),
+      .init(
+        .tables, "tableSize", tableSize,
+        "two memtables, 2 to 32 MiB, as it was at open: where outputs to level 0 and the base level are cut"),
+      .init(
+        .tables, "tableSizeMaximum", tableSizeMaximum,
+        "eight times tableSize, at most 256 MiB: it doubles with each level from the base level on"),
+      .init(
+        .tables, "builderBytesMaximum", builderBytesMaximum(threadCount: threads),
+        "half of compactionBytes over all threads, at least 4 MiB: a table whose builder takes more ends"),
+      .init(
+        .tables, "readAheadSize", readAheadSize(runCount: 1, threadCount: threads),
+        "half of compactionBytes over all threads and inputs, 16 to 512 KiB; for one input"),
+      .init(
+        .tables, "writeBufferSize", writeBufferSize(threadCount: threads),
+        "an eighth of compactionBytes over all threads, 32 to 512 KiB"),
+    ]
+  }
+}
+
 extension EngineOptions {
   /// Returns the division of the memory. Throws `.invalidArgument` if the options contradict each other.
   func memoryPlan() throws(EngineError) -> MemoryPlan {

@@ -54,6 +54,19 @@ final class LogWriter: @unchecked Sendable {
     var growthNanoseconds: UInt64 = 5_000_000_000
     /// The largest payload of a record of entries that are logged again; larger amounts are split.
     var entriesSizeMaximum = Limits.batchSizeMaximum
+
+    /// The options for `Engine.derivedOptions`.
+    var derived: [DerivedOption] {
+      [
+        .init(
+          .log, "initialSegmentSize", initialSegmentSize,
+          "the first segment; a segment that fills fast doubles the next"),
+        .init(.log, "maximumSegmentSize", maximumSegmentSize, "logSegmentSize, as it was at open"),
+        .init(.log, "growthNanoseconds", growthNanoseconds, "a segment that fills sooner doubles the next one"),
+        .init(.log, "poolBytes", poolBytes, "two segments wait to be used again"),
+        .init(.log, "entriesSizeMaximum", entriesSizeMaximum, "a batch's bound; what is logged again is cut there"),
+      ]
+    }
   }
 
   /// A segment with entries that may not be in tables yet.
