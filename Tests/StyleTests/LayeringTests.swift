@@ -132,7 +132,7 @@ struct LayeringTests {
     #expect(!files.contains { $0.text.contains("@testable") })
   }
 
-  @Test func `the relationship and the task modules use the public names of the object layer, and those for extensions, alone`() {
+  @Test func `relationships and tasks use public names of the object layer, and those for extensions, alone`() {
     let files = Repository.relationshipFiles
     let allowed: Set<Substring> = ["Foundation", "Synchronization", "Logging", "UnicodeNormalForm", "Varve"]
     let violations = files.flatMap { Self.foreignImports($0, allowed: allowed) }
