@@ -8,8 +8,8 @@ extension Engine {
 }
 
 extension EngineCore {
-  /// The implementation of `Engine.derivedOptions`. Values that are computed have their reasons where they are computed:
-  /// in the memory plan, and in the options of the log's writer, of the picker and of the write controller.
+  /// The implementation of `Engine.derivedOptions`. Values that are computed have their reasons where they are
+  /// computed: in the memory plan, and in the options of the log's writer, of the picker and of the write controller.
   var derivedOptions: [DerivedOption] {
     let plan = background.plan
     return plan.derived(from: options, threadCount: executor.parallelism) + memoryOptions + logOptions + tableOptions
