@@ -6,7 +6,6 @@ internal import Varve
 /// entries of several ends and those in between; if they are far apart, a batch stops at the end of an end's entries,
 /// so that nothing is read in vain. This is decided by the used fraction of the last batch. Consecutive entries that
 /// are removed, without a kept entry in between, are removed by one range delete.
-/// between that stays, go by one range.
 struct EdgeSweep {
   private let part: Part
   private let bySource: Bool
