@@ -5,7 +5,7 @@ internal import Synchronization
 /// Such a batch has at least one delete. Its puts and operands take at most 4 KiB, and 256 bytes and twice the key for
 /// each delete, besides those that the database itself adds: so a deleted object takes its index entries with it, and
 /// its entry in the feed and its counts are written. Every other batch is refused with `.noSpace`. All puts together
-/// may take a quarter of the reserve, so a program that continues to update rows, or moving them from key to key,
+/// may take a quarter of the reserve, so a program that continues to update rows, or to move them from key to key,
 /// leaves space for deletes.
 extension CommitPipeline {
   private static var putBytesMaximum: Int { 4 << 10 }

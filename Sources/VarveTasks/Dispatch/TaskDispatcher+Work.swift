@@ -115,7 +115,7 @@ extension TaskDispatcher {
         state.takeTokens(&work, host)
         state.takeAhead(&work, host)
       }
-      state.running.ahead.takeUnnoted(&work, turn: state.loop.turn)
+      if !isDiskFull { state.running.ahead.takeUnnoted(&work, turn: state.loop.turn) }
       work.divideRest()
       if work.isEmpty {
         state.loop.pause()

@@ -17,8 +17,13 @@ struct ClaimAheadTests {
     private let flags: [AsyncFlag]
     private let firstHasBegun: AsyncFlag
 
-    init(rules: [QueueSelector: QueueRules] = [:], drainTimeout: Duration = .seconds(30)) async throws {
-      fixture = try TaskFixture(rules: rules, drainTimeout: drainTimeout)
+    init(
+      over backend: (any StorageBackend)? = nil, rules: [QueueSelector: QueueRules] = [:],
+      drainTimeout: Duration = .seconds(30)
+    ) async throws {
+      fixture =
+        try backend.map { try TaskFixture(over: $0, rules: rules) }
+        ?? TaskFixture(rules: rules, drainTimeout: drainTimeout)
       let flags = (0..<10).map { _ in AsyncFlag() }
       let firstHasBegun = AsyncFlag()
       (self.flags, self.firstHasBegun) = (flags, firstHasBegun)

@@ -77,4 +77,27 @@ struct FullDiskTests {
     }
     await fixture.scheduler.stop()
   }
+
+  @Test func `that an attempt has begun is noted when there is space again`() async throws {
+    let backend = FullBackend(try EngineBackend.inMemory())
+    let site = try await ClaimAheadTests.Site(over: backend)
+    backend.fill(true)
+    // Begins without a commit.
+    #expect(await site.next() == "hour 1")
+    await site.fixture.poll { try site.fixture.state(site.ids[0]) == nil }
+    for _ in 0..<5 {
+      let looks = backend.lookCount.load(ordering: .sequentiallyConsistent)
+      await site.fixture.poll {
+        site.fixture.clock.advance(by: .seconds(1))
+        return backend.lookCount.load(ordering: .sequentiallyConsistent) > looks
+      }
+    }
+    #expect(try site.fixture.configCount(ConfigKeys.begun) == 0)
+    backend.fill(false)
+    await site.fixture.poll {
+      site.fixture.clock.advance(by: .seconds(1))
+      return try site.fixture.configCount(ConfigKeys.begun) == 1
+    }
+    try await site.close()
+  }
 }

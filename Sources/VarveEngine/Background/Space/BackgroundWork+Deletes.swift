@@ -7,7 +7,7 @@ internal import Synchronization
 /// tables.
 ///
 /// # Cost
-/// A commit pays nothing: a memtable notes its first delete, which sets the timer. The timer runs as long as memtables
+/// A put pays nothing: a memtable notes its newest delete, and the first one sets the timer. The timer runs as long as memtables
 /// with deletes change; then each of them is sampled once, until it gets another delete. One that gets deletes all the
 /// time is sampled at each fourth look.
 ///
@@ -70,7 +70,7 @@ extension BackgroundWork {
       let due = found.filter { one in
         let before = state.seenDeletes[one.family.id]
         let lookCount = (before?.lookCount ?? 0) + 1
-        let isDue = before?.newest == one.newest || lookCount > Self.deleteLookMaximum
+        let isDue = before?.newest == one.newest || lookCount >= Self.deleteLookMaximum
         seen[one.family.id] = SeenDeletes(newest: one.newest, lookCount: isDue ? 0 : lookCount)
         return isDue
       }
