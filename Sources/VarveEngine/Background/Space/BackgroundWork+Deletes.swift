@@ -7,9 +7,9 @@ internal import Synchronization
 /// tables.
 ///
 /// # Cost
-/// A put pays nothing: a memtable notes its newest delete, and the first one sets the timer. The timer runs as long as memtables
-/// with deletes change; then each of them is sampled once, until it gets another delete. One that gets deletes all the
-/// time is sampled at each fourth look.
+/// A put pays nothing: a memtable notes its newest delete, and the first one sets the timer. The timer runs as long as
+/// memtables with deletes change; then each of them is sampled once, until it gets another delete. One that gets
+/// deletes all the time is sampled at each fourth look.
 ///
 /// # Concurrency
 /// One timer at a time. Whether a memtable has deletes is read and changed by the leader.
