@@ -21,3 +21,11 @@ public struct FamilyID: Hashable, Comparable, Sendable, CustomStringConvertible 
   /// The number in decimal.
   public var description: String { "\(value)" }
 }
+
+extension FamilyID: Codable {
+  /// Decodes the number.
+  public init(from decoder: any Decoder) throws { self.init(try UInt32(from: decoder)) }
+
+  /// Encodes the number.
+  public func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
+}

@@ -28,3 +28,11 @@ public struct SequenceNumber: Hashable, Comparable, Sendable, CustomStringConver
   /// The number in decimal.
   public var description: String { "\(value)" }
 }
+
+extension SequenceNumber: Codable {
+  /// Decodes the number.
+  public init(from decoder: any Decoder) throws { self.init(try UInt64(from: decoder) & Self.maximum.value) }
+
+  /// Encodes the number.
+  public func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
+}

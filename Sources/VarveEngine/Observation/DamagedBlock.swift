@@ -2,7 +2,7 @@
 ///
 /// The table stays out of compactions until `Engine.resume()` finds it intact, or `Engine.giveUp(_:)` rewrites it
 /// without the unreadable parts. All other tables are compacted as before, and reads of other blocks continue.
-public struct DamagedBlock: Sendable, Hashable, CustomStringConvertible {
+public struct DamagedBlock: Sendable, Hashable, Codable, CustomStringConvertible {
   /// The name of the column family.
   public let family: String
   /// The number of the table's file.

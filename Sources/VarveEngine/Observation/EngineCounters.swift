@@ -9,7 +9,7 @@ final class EngineCounters: Sendable {
   private let unlogged = Atomic<UInt64>(0)
   private let moves = Atomic<UInt64>(0)
   /// The work of compactions by output level.
-  private let compactions = Mutex([LevelWork](repeating: LevelWork(), count: Limits.levelCount))
+  private let compactions = Mutex(ByLevel<LevelWork>.empty)
   private let failures = Atomic<UInt64>(0)
   private let coveredRuns = Atomic<UInt64>(0)
   private let droppedUnread = Atomic<UInt64>(0)
@@ -53,11 +53,21 @@ final class EngineCounters: Sendable {
 
 /// The work of compactions into one level since the engine opened. For flushes, which write to level 0 and occasionally
 /// to deeper levels, `EngineStatistics.Work` has the sum.
-public struct LevelWork: Sendable, Hashable {
+public struct LevelWork: Sendable, Hashable, NumberedLevel {
+  /// The number of the level.
+  public internal(set) var level = 0
   /// Successful compactions that wrote tables to the level.
   public internal(set) var compactionCount: UInt64 = 0
   /// Bytes of tables that they read, including those of the level above.
   public internal(set) var bytesRead: UInt64 = 0
   /// Bytes of tables that they wrote.
   public internal(set) var bytesWritten: UInt64 = 0
+
+  init() {}
+
+  private enum CodingKeys: String, CodingKey {
+    case level
+    case compactionCount = "compactions"
+    case bytesRead, bytesWritten
+  }
 }

@@ -1,7 +1,7 @@
 internal import Synchronization
 
 /// The reason for which a writer waits.
-public enum StallCause: String, Sendable, Hashable, CaseIterable {
+public enum StallCause: String, Sendable, Hashable, Codable, CaseIterable {
   /// The maximum number of memtables waits to be flushed: the writer waits for a flush.
   case frozenMemTables
   /// Flushes and compactions are late, and the write controller slows writers down.

@@ -1,7 +1,7 @@
 /// The parts of `EngineStatistics` other than tables and memory.
 extension EngineStatistics {
   /// The log.
-  public struct Log: Sendable, Hashable {
+  public struct Log: Sendable, Hashable, Codable {
     /// The number of segments that are needed, including the current one.
     ///
     /// For a read-only engine and a follower, they are the segments of the writer's log, as of the last step.
@@ -26,10 +26,15 @@ extension EngineStatistics {
       let position = pipeline.log.appendedPosition.value
       bytesAppended = position - min(position, UInt64(LogFormat.headerBlockSize))
     }
+
+    private enum CodingKeys: String, CodingKey {
+      case segmentCount = "segments"
+      case bytes, bytesAppended, durableSequence, visibleSequence
+    }
   }
 
   /// The work of flushes and compactions since the engine opened.
-  public struct Work: Sendable, Hashable {
+  public struct Work: Sendable, Hashable, Codable {
     /// The number of successful flushes.
     public let flushCount: UInt64
     /// Bytes of the memtables that they wrote to tables.
@@ -50,14 +55,17 @@ extension EngineStatistics {
     public let coveredRunCount: UInt64
     /// The number of failed flushes, compactions and syncs of the log.
     public let failureCount: UInt64
+    private let storedLevels: ByLevel<LevelWork>
+
     /// The compactions by output level, from level 0.
-    public let levels: [LevelWork]
+    public var levels: [LevelWork] { storedLevels.elements }
 
     init(_ counters: EngineCounters) {
       flushCount = counters.flushCount
       bytesFlushRead = counters.bytesFlushRead
       bytesFlushed = counters.bytesFlushed
-      levels = counters.levelWork
+      let levels = counters.levelWork
+      storedLevels = ByLevel(elements: levels)
       compactionCount = counters.compactionCount
       moveCount = counters.moveCount
       bytesCompactionRead = levels.reduce(0) { $0 + $1.bytesRead }
@@ -66,11 +74,23 @@ extension EngineStatistics {
       coveredRunCount = counters.coveredRunCount
       failureCount = counters.failureCount
     }
+
+    private enum CodingKeys: String, CodingKey {
+      case flushCount = "flushes"
+      case bytesFlushRead, bytesFlushed
+      case compactionCount = "compactions"
+      case moveCount = "moves"
+      case bytesCompactionRead, bytesCompactionWritten
+      case droppedUnreadCount = "tablesDroppedUnread"
+      case coveredRunCount = "coveredRuns"
+      case failureCount = "failures"
+      case storedLevels = "levels"
+    }
   }
 
   /// The three costs of a log-structured merge-tree. Just after an open, the write amplification is meaningless until a
   /// few memtables were flushed.
-  public struct Amplification: Sendable, Hashable {
+  public struct Amplification: Sendable, Hashable, Codable {
     /// The bytes written to the log and to tables for each committed byte since the engine opened, or 0 without
     /// commits.
     ///
@@ -97,7 +117,7 @@ extension EngineStatistics {
   }
 
   /// The time that writers waited for one cause, since the engine opened.
-  public struct Stall: Sendable, Hashable {
+  public struct Stall: Sendable, Hashable, Codable {
     /// The cause.
     public let cause: StallCause
     /// The number of waits.
@@ -107,7 +127,7 @@ extension EngineStatistics {
   }
 
   /// The block cache, since the engine opened. Threads may lose a few hits and misses.
-  public struct Cache: Sendable, Hashable {
+  public struct Cache: Sendable, Hashable, Codable {
     /// The number of lookups that found their block.
     public let hitCount: UInt64
     /// The number of lookups that did not find their block, which was then read.
@@ -144,12 +164,23 @@ extension EngineStatistics {
       bytes = cache.usedBytes
       capacity = cache.capacity
     }
+
+    private enum CodingKeys: String, CodingKey {
+      case hitCount = "hits"
+      case missCount = "misses"
+      case insertedCount = "inserted"
+      case insertedBytes
+      case evictedCount = "evicted"
+      case evictedBytes
+      case refusedCount = "refused"
+      case bytes, capacity
+    }
   }
 
   /// Live snapshots and cursors, and lookups that retain memtables or tables.
   ///
   /// Old ones retain overwritten entries, and a cursor retains the files that it began with.
-  public struct Readers: Sendable, Hashable {
+  public struct Readers: Sendable, Hashable, Codable {
     /// The number of live snapshots.
     public let snapshotCount: Int
     /// The number of live cursors.
@@ -188,12 +219,25 @@ extension EngineStatistics {
       oldestSnapshotAgeNanoseconds = held.oldestSnapshotSince.map { now - min($0, now) }
       oldestCursorAgeNanoseconds = held.oldestCursorSince.map { now - min($0, now) }
     }
+
+    private enum CodingKeys: String, CodingKey {
+      case snapshotCount = "snapshots"
+      case cursorCount = "cursors"
+      case oldestSequence
+      case oldestSnapshotAgeNanoseconds = "oldestSnapshotAge"
+      case oldestCursorAgeNanoseconds = "oldestCursorAge"
+      case oldestReadAgeNanoseconds = "oldestReadAge"
+      case keptMemTableCount = "keptMemTables"
+      case keptBytes
+      case keptFileCount = "keptFiles"
+      case keptFileBytes
+    }
   }
 
   /// The durations of operations since the engine opened, as seen by their callers.
   ///
   /// One in 64 puts, writes, gets and seeks is timed; syncs, flushes and compactions all are.
-  public struct Latencies: Sendable, Hashable {
+  public struct Latencies: Sendable, Hashable, Codable {
     /// Puts and deletes, including all waits.
     public let put: LatencyHistogram
     /// Commits of batches.

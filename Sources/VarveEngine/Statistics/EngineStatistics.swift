@@ -1,9 +1,14 @@
 /// Metrics of an engine: its current content, and counts since it was opened.
 ///
 /// Each value was correct at some moment during the call; the values need not belong to the same moment.
-public struct EngineStatistics: Sendable {
+///
+/// As JSON (`json`, `Codable`) they are one object, as published and as printed by `varve stats --json`. Times are in
+/// nanoseconds, sizes in bytes. Later versions may add members; existing ones keep their meaning.
+public struct EngineStatistics: Sendable, Hashable, Codable {
   /// The tables of one level.
-  public struct Level: Sendable, Hashable {
+  public struct Level: Sendable, Hashable, NumberedLevel {
+    /// The number of the level.
+    public var level = 0
     /// The number of tables.
     public var fileCount = 0
     /// The bytes of the tables.
@@ -12,6 +17,17 @@ public struct EngineStatistics: Sendable {
     public var entryCount: UInt64 = 0
     /// Tombstones among the entries.
     public var tombstoneCount: UInt64 = 0
+
+    /// Creates an empty level.
+    public init() {}
+
+    private enum CodingKeys: String, CodingKey {
+      case level
+      case fileCount = "files"
+      case bytes
+      case entryCount = "entries"
+      case tombstoneCount = "tombstones"
+    }
 
     static func += (left: inout Level, right: Level) {
       left.fileCount += right.fileCount
@@ -22,17 +38,13 @@ public struct EngineStatistics: Sendable {
   }
 
   /// One column family.
-  public struct Family: Sendable, Hashable {
+  public struct Family: Sendable, Hashable, Codable {
     /// The name of the family.
     public let name: String
     /// The number of the family on disk.
     public let id: FamilyID
-    /// A Boolean value that indicates whether the family is emptied at each open (`FamilyOptions.isVolatile`).
-    public let isVolatile: Bool
-    /// The tables by level, from level 0.
-    public let levels: [Level]
-    /// The largest number of level 0 tables that cover one key.
-    public let levelZeroDepth: Int
+    /// 1 or `nil`: in JSON, the member is absent from most families.
+    private let volatile: Int?
     /// The number of entries in its memtables, which are not in tables yet.
     public let memTableEntryCount: Int
     /// The number of range tombstones that the engine wrote over runs of dead keys found by cursors, since it was
@@ -43,31 +55,57 @@ public struct EngineStatistics: Sendable {
     /// The number of tables with range tombstones. From `DeadRuns.tombstoneTablesMaximum` (64) on, cursors of the
     /// family add none.
     public let rangeTombstoneTableCount: Int
+    /// The largest number of level 0 tables that cover one key.
+    public let levelZeroDepth: Int
+    private let storedLevels: ByLevel<Level>
+
+    /// The tables by level, from level 0.
+    public var levels: [Level] { storedLevels.elements }
+    /// A Boolean value that indicates whether the family is emptied at each open (`FamilyOptions.isVolatile`).
+    public var isVolatile: Bool { volatile == 1 }
 
     init(_ family: ColumnFamily) {
       name = family.name
       id = family.id
-      isVolatile = family.state.isVolatile
+      volatile = family.state.isVolatile ? 1 : nil
       let view = family.state.retainView()
       levelZeroDepth = view.version.levelZero.depth
       memTableEntryCount = view.frozen.reduce(view.memTable.entryCount) { $0 + $1.entryCount }
       coveredRunCount = family.state.coveredRunCount
       rangeTombstoneTableCount = view.version.rangeTombstoneTableCount(upTo: .max)
-      levels = (0..<Limits.levelCount).map { level in
-        view.version.tables(level: level).reduce(into: Level()) { sum, table in
+      let levels = (0..<Limits.levelCount).map { level in
+        var empty = Level()
+        empty.level = level
+        return view.version.tables(level: level).reduce(into: empty) { sum, table in
           sum.fileCount += 1
           sum.bytes += table.fileSize
           sum.entryCount += table.entryCount
           sum.tombstoneCount += table.tombstoneCount
         }
       }
+      storedLevels = ByLevel(elements: levels)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+      case name, id, volatile
+      case memTableEntryCount = "memTableEntries"
+      case coveredRunCount = "coveredRuns"
+      case rangeTombstoneTableCount = "rangeTombstoneTables"
+      case levelZeroDepth
+      case storedLevels = "levels"
     }
   }
 
   /// The use of the memory budget, in bytes.
-  public struct Memory: Sendable, Hashable {
+  public struct Memory: Sendable, Hashable, Codable {
     /// The budget.
     public let limit: Int
+    /// The sum of all counted memory.
+    public let used: Int
+    /// The bytes by which `used` exceeds the budget, or 0 if it does not.
+    ///
+    /// A read-only engine holds all log entries that the writer has not flushed, and their size is not bounded.
+    public let excess: Int
     /// Arenas of memtables: active, frozen, retained by cursors, or kept for new ones.
     public let memTables: Int
     /// Mapped segments of the log.
@@ -80,17 +118,8 @@ public struct EngineStatistics: Sendable {
     public let other: Int
     /// Blocks in the cache.
     public let cache: Int
-    /// The current capacity of the cache.
-    public let cacheCapacity: Int
     /// The number of tables that are kept open.
     public let openTableCount: Int
-
-    /// The sum of all counted memory.
-    public var used: Int { memTables + log + openTables + compaction + other + cache }
-    /// The bytes by which `used` exceeds the budget, or 0 if it does not.
-    ///
-    /// A read-only engine holds all log entries that the writer has not flushed, and their size is not bounded.
-    public var excess: Int { max(used - limit, 0) }
 
     init(_ tree: Tree) {
       let budget = tree.budget
@@ -101,45 +130,50 @@ public struct EngineStatistics: Sendable {
       compaction = budget.used(.compaction)
       other = budget.used(.other)
       cache = budget.cache.usedBytes
-      cacheCapacity = budget.cache.capacity
       openTableCount = tree.openTables.count
+      used = memTables + log + openTables + compaction + other + cache
+      excess = max(used - limit, 0)
     }
   }
 
-  /// The used memory.
-  public let memory: Memory
+  private let hexadecimalID: HexadecimalNumber
   /// The version of the format on disk.
   public let formatVersion: UInt32
-  /// The random number assigned to the database at its creation.
-  public let databaseID: UInt64
-  /// All families, in the order of their creation.
-  public let families: [Family]
-  /// The tables by level, from level 0, over all families.
-  public let levels: [Level]
+  /// The number of keys that were looked up. Threads may lose a few counts.
+  public let readCount: UInt64
   /// Bytes of all tables.
   public let tableBytes: UInt64
+  /// The number of events that were dropped because listeners were too slow.
+  public let eventsDroppedCount: UInt64
+  /// The number of families. Published statistics contain at most 64 of them, those with the most bytes.
+  public let familyCount: Int
+  private let storedLevels: ByLevel<Level>
+  /// The families, in the order of their creation.
+  public internal(set) var families: [Family]
   /// The log.
   public let log: Log
   /// The work of flushes and compactions.
   public let work: Work
   /// The cost of each committed byte in writes, reads and space.
   public let amplification: Amplification
+  /// The damaged blocks that compactions found, ordered by table. Their tables stay out of compactions until
+  /// `Engine.resume()` finds them intact or `Engine.giveUp(_:)` rewrites them.
+  public let damagedBlocks: [DamagedBlock]
   /// The time that writers waited, by cause.
   public let stalls: [Stall]
   /// The block cache.
   public let cache: Cache
+  /// The used memory.
+  public let memory: Memory
   /// Live snapshots and cursors.
   public let readers: Readers
-  /// The number of keys that were looked up. Threads may lose a few counts.
-  public let readCount: UInt64
   /// Samples of the durations of operations.
   public let latencies: Latencies
-  /// The damaged blocks that compactions found, ordered by table. Their tables stay out of compactions until
-  /// `Engine.resume()` finds them intact or `Engine.giveUp(_:)` rewrites them.
-  public let damagedBlocks: [DamagedBlock]
-  /// The number of events that were dropped because listeners were too slow.
-  public let eventsDroppedCount: UInt64
 
+  /// The tables by level, from level 0, over all families.
+  public var levels: [Level] { storedLevels.elements }
+  /// The random number assigned to the database at its creation.
+  public var databaseID: UInt64 { hexadecimalID.value }
   /// Bytes of the log's live segments.
   public var logBytes: UInt64 { log.bytes }
   /// Bytes of tables written by flushes.
@@ -156,11 +190,13 @@ public struct EngineStatistics: Sendable {
     let metrics = background.metrics
     memory = Memory(tree)
     formatVersion = tree.formatVersion
-    databaseID = tree.databaseID
+    hexadecimalID = HexadecimalNumber(value: tree.databaseID)
     families = background.registry.all.map { Family($0) }
-    levels = families.reduce(into: Array(repeating: Level(), count: Limits.levelCount)) { sums, family in
+    familyCount = families.count
+    let levels = families.reduce(into: ByLevel<Level>.empty) { sums, family in
       for level in 0..<Limits.levelCount { sums[level] += family.levels[level] }
     }
+    storedLevels = ByLevel(elements: levels)
     tableBytes = levels.reduce(0) { $0 + $1.bytes }
     log = Log(background.pipeline)
     work = Work(metrics.counters)
@@ -174,5 +210,12 @@ public struct EngineStatistics: Sendable {
     latencies = Latencies(metrics.latencies)
     damagedBlocks = background.compactions.damagedBlocks
     eventsDroppedCount = metrics.events.droppedCount
+  }
+
+  private enum CodingKeys: String, CodingKey {
+    case hexadecimalID = "databaseID"
+    case formatVersion, readCount, tableBytes, eventsDroppedCount, familyCount, families, log, work
+    case storedLevels = "levels"
+    case amplification, damagedBlocks, stalls, cache, memory, readers, latencies
   }
 }

@@ -54,9 +54,9 @@ final class StatisticsPublisher: Sendable {
 
   private var text: String {
     let statistics = EngineStatistics(background)
-    let json = statistics.json(familyCountMaximum: Self.familyCountMaximum)
+    let json = statistics.withLargestFamilies(Self.familyCountMaximum).json
     if json.utf8.count <= StatisticsPage.textSizeMaximum { return json }
-    return statistics.json(familyCountMaximum: Self.fewFamilies)
+    return statistics.withLargestFamilies(Self.fewFamilies).json
   }
 
   private func makeFile() throws(EngineError) -> any File {

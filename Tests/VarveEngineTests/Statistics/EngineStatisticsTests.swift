@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Foundation
 import Testing
 
 @testable import EngineFixtures
@@ -200,9 +201,51 @@ struct EngineStatisticsTests {
     }
     #expect(json.contains("{\"level\":0,\"files\":1,"))
     for number in 0..<100 { _ = try observed.engine.createFamily("f\(number)") }
-    let cut = observed.engine.statistics.json(familyCountMaximum: 3)
+    let cut = observed.engine.statistics.withLargestFamilies(3).json
     #expect(cut.contains("\"familyCount\":102"))
     #expect(cut.contains("\"name\":\"default\"") && !cut.contains("\"name\":\"f50\""))
     _ = try observed.close()
+  }
+
+  @Test func `statistics that are decoded from their JSON are equal to what they were`() throws {
+    let observed = try ObservedEngine()
+    var options = FamilyOptions()
+    options.isVolatile = true
+    _ = try observed.engine.createFamily("volatile", options: options)
+    for round in 0..<3 {
+      try observed.put(round * 100..<round * 100 + 200)
+      try observed.engine.flush()
+    }
+    try observed.engine.compact()
+    let snapshot = observed.engine.snapshot()
+    for key in 0..<200 { _ = try observed.engine.get([UInt8(key)]) }
+    let statistics = observed.engine.statistics
+    #expect(statistics.latencies.flush.count > 0 && statistics.readers.oldestSequence != nil)
+    #expect(statistics.levels.contains { $0.fileCount > 0 } && statistics.families.contains { $0.isVolatile })
+    #expect(try JSONDecoder().decode(EngineStatistics.self, from: Data(statistics.json.utf8)) == statistics)
+    let encoded = try JSONEncoder().encode(statistics)
+    #expect(try JSONDecoder().decode(EngineStatistics.self, from: encoded) == statistics)
+    withExtendedLifetime(snapshot) {}
+    _ = try observed.close()
+  }
+
+  @Test(arguments: [
+    (#""level":0"#, #""level":7"#, "level 7 was found; the last level is 6"),
+    (#""databaseID":""#, #""databaseID":"x"#, "hexadecimal digits were expected"),
+    (#""buckets":[["#, #""buckets":[[1],["#, "a bucket has 1 numbers"),
+  ])
+  func `wrong statistics are refused with what was found and what was expected`(
+    old: String, new: String, message: String
+  ) throws {
+    let observed = try ObservedEngine()
+    try observed.put(0..<100)
+    try observed.engine.flush()
+    let json = observed.engine.statistics.json
+    _ = try observed.close()
+    #expect(json.contains(old))
+    let error = #expect(throws: DecodingError.self) {
+      try JSONDecoder().decode(EngineStatistics.self, from: Data(json.replacingOccurrences(of: old, with: new).utf8))
+    }
+    #expect("\(try #require(error))".contains(message), "\(String(describing: error))")
   }
 }

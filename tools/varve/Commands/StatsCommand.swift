@@ -71,7 +71,7 @@ struct StatsCommand: ParsableCommand {
         "varve: process \(left.processID) ended without closing the database; these are the statistics that it left\n")
     }
     try database.reading { engine in
-      let metrics = try DecodedStatistics.decode(engine.statistics.json, path: database.path)
+      let metrics = engine.statistics
       if output.json {
         try sink.writeJSON(
           StatsRow(path: database.path, published: nil, diedProcess: left?.processID, metrics: metrics))
@@ -85,10 +85,10 @@ struct StatsCommand: ParsableCommand {
   /// Prints the statistics that a process publishes: once, or with `--watch` as long as it publishes them.
   private func follow(_ first: PublishedStatistics, _ sink: ByteSink) throws {
     var published = first
-    var before: (metrics: DecodedStatistics, nanoseconds: UInt64)?
+    var before: (metrics: EngineStatistics, nanoseconds: UInt64)?
     var outputs = 0
     while true {
-      let metrics = try DecodedStatistics.decode(published.json, path: database.path)
+      let metrics = try published.decoded(path: database.path)
       var table = StatisticsTable(metrics: metrics)
       if let before, published.nanoseconds > before.nanoseconds {
         table.before = (before.metrics, Double(published.nanoseconds - before.nanoseconds) / 1e9)
@@ -126,6 +126,17 @@ struct StatsCommand: ParsableCommand {
   }
 }
 
+extension PublishedStatistics {
+  /// Decodes the statistics. Throws if they were not written by a compatible version of the engine.
+  fileprivate func decoded(path: String) throws -> EngineStatistics {
+    do {
+      return try JSONText.decode(EngineStatistics.self, json.utf8)
+    } catch {
+      throw ToolError(.cannotOpen, "the statistics are those of another version of the engine: \(error)", file: path)
+    }
+  }
+}
+
 /// Metrics with their source, as `--json` prints them.
 private struct StatsRow: Encodable {
   let path: String
@@ -136,9 +147,9 @@ private struct StatsRow: Encodable {
   let nanoseconds: UInt64?
   /// The process that left the database without closing it.
   let diedProcess: UInt64?
-  let statistics: DecodedStatistics
+  let statistics: EngineStatistics
 
-  init(path: String, published: PublishedStatistics?, diedProcess: UInt64?, metrics: DecodedStatistics) {
+  init(path: String, published: PublishedStatistics?, diedProcess: UInt64?, metrics: EngineStatistics) {
     self.path = path
     isLive = published != nil
     process = published?.processID

@@ -82,7 +82,7 @@ enum PrintableText {
 /// Formats sizes and numbers for people.
 enum SizeText {
   /// Returns a size as text, such as `17 B`, `1.5 KiB` or `312.0 MiB`.
-  static func text(_ bytes: UInt64) -> String {
+  static func text(_ bytes: some BinaryInteger) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"]
     guard bytes >= 1024 else { return "\(bytes) B" }
     var value = Double(bytes) / 1024

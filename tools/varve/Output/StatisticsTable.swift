@@ -1,8 +1,10 @@
+import VarveEngine
+
 /// The metrics of an engine as text for people: about twenty lines, with the changes since the previous metrics.
 struct StatisticsTable {
-  let metrics: DecodedStatistics
+  let metrics: EngineStatistics
   /// The previous metrics, and the number of seconds since they were taken.
-  var before: (metrics: DecodedStatistics, seconds: Double)?
+  var before: (metrics: EngineStatistics, seconds: Double)?
 
   var lines: [String] {
     let totals = [work, amplification, cache, memory, readers]
@@ -14,7 +16,7 @@ struct StatisticsTable {
       return "entries   \(metrics.log.visibleSequence) committed, \(metrics.readCount) keys looked up"
     }
     func rate(_ new: UInt64, _ old: UInt64) -> Double { Double(new - min(old, new)) / seconds }
-    let entries = rate(metrics.log.visibleSequence, old.log.visibleSequence)
+    let entries = rate(metrics.log.visibleSequence.value, old.log.visibleSequence.value)
     let bytes = rate(metrics.log.bytesAppended, old.log.bytesAppended)
     let reads = rate(metrics.readCount, old.readCount)
     return "entries   \(metrics.log.visibleSequence) committed, \(SizeText.fixed(entries, 0)) a second, "
@@ -23,36 +25,38 @@ struct StatisticsTable {
 
   private var log: String {
     let log = metrics.log
-    return "log       \(SizeText.text(log.bytes)) in \(log.segments) segments; durable to \(log.durableSequence), "
+    return "log       \(SizeText.text(log.bytes)) in \(log.segmentCount) segments; durable to \(log.durableSequence), "
       + "visible to \(log.visibleSequence)"
   }
 
   private var tables: String {
-    let volatile = metrics.families.count { $0.volatile == 1 }
-    let entries = metrics.families.reduce(0) { $0 + $1.memTableEntries }
-    return "tables    \(SizeText.text(metrics.tableBytes)) in \(metrics.levels.reduce(0) { $0 + $1.files }) files of "
+    let volatile = metrics.families.count { $0.isVolatile }
+    let entries = metrics.families.reduce(0) { $0 + $1.memTableEntryCount }
+    return
+      "tables    \(SizeText.text(metrics.tableBytes)) in \(metrics.levels.reduce(0) { $0 + $1.fileCount }) files of "
       + "\(metrics.familyCount) families\(volatile > 0 ? " (\(volatile) volatile)" : ""); "
       + "\(entries) entries in memtables"
   }
 
   private var levels: [String] {
-    metrics.levels.map { level in
-      "  level \(level.level): \(level.files) files, \(SizeText.text(level.bytes)), \(level.entries) entries, "
-        + "\(level.tombstones) tombstones" + compactions(into: level.level)
+    metrics.levels.filter { $0.fileCount > 0 }.map { level in
+      "  level \(level.level): \(level.fileCount) files, \(SizeText.text(level.bytes)), \(level.entryCount) entries, "
+        + "\(level.tombstoneCount) tombstones" + compactions(into: level.level)
     }
   }
 
   private func compactions(into level: Int) -> String {
-    guard let work = metrics.work.levels.first(where: { $0.level == level }) else { return "" }
-    return "; \(work.compactions) compactions wrote \(SizeText.text(work.bytesWritten))"
+    let work = metrics.work.levels[level]
+    guard work.compactionCount > 0 else { return "" }
+    return "; \(work.compactionCount) compactions wrote \(SizeText.text(work.bytesWritten))"
   }
 
   private var work: String {
     let work = metrics.work
     return
-      "work      \(work.flushes) flushes wrote \(SizeText.text(work.bytesFlushed)); \(work.compactions) compactions "
+      "work      \(work.flushCount) flushes wrote \(SizeText.text(work.bytesFlushed)); \(work.compactionCount) compactions "
       + "read \(SizeText.text(work.bytesCompactionRead)), wrote \(SizeText.text(work.bytesCompactionWritten)); "
-      + "\(work.moves) moves, \(work.tablesDroppedUnread) tables dropped unread, \(work.failures) failures"
+      + "\(work.moveCount) moves, \(work.droppedUnreadCount) tables dropped unread, \(work.failureCount) failures"
   }
 
   private var amplification: String {
@@ -63,10 +67,10 @@ struct StatisticsTable {
 
   private var cache: String {
     let cache = metrics.cache
-    let lookups = cache.hits + cache.misses
-    let share = lookups == 0 ? "" : ", \(SizeText.fixed(100 * Double(cache.hits) / Double(lookups), 1)) % found"
-    return "cache     \(SizeText.text(cache.bytes)) of \(SizeText.text(cache.capacity)); \(cache.hits) hits, "
-      + "\(cache.misses) misses\(share); \(cache.evicted) evicted"
+    let isUsed = cache.hitCount + cache.missCount > 0
+    let share = isUsed ? ", \(SizeText.fixed(100 * cache.hitRatio, 1)) % found" : ""
+    return "cache     \(SizeText.text(cache.bytes)) of \(SizeText.text(cache.capacity)); \(cache.hitCount) hits, "
+      + "\(cache.missCount) misses\(share); \(cache.evictedCount) evicted"
   }
 
   private var memory: String {
@@ -82,8 +86,8 @@ struct StatisticsTable {
     func age(_ nanoseconds: UInt64?) -> String {
       nanoseconds.map { ", oldest \(SizeText.fixed(Double($0) / 1e9, 1)) s" } ?? ""
     }
-    return "readers   \(readers.snapshots) snapshots\(age(readers.oldestSnapshotAge)); "
-      + "\(readers.cursors) cursors\(age(readers.oldestCursorAge))"
+    return "readers   \(readers.snapshotCount) snapshots\(age(readers.oldestSnapshotAgeNanoseconds)); "
+      + "\(readers.cursorCount) cursors\(age(readers.oldestCursorAgeNanoseconds))"
   }
 
   private var stalls: [String] {
@@ -93,14 +97,14 @@ struct StatisticsTable {
   }
 
   private var deadRuns: [String] {
-    metrics.families.filter { ($0.coveredRuns ?? 0) > 0 }.map { family in
-      "dead runs \(family.coveredRuns ?? 0) covered by cursors in family \"\(family.name)\"; "
-        + "\(family.rangeTombstoneTables ?? 0) tables with range tombstones"
+    metrics.families.filter { $0.coveredRunCount > 0 }.map { family in
+      "dead runs \(family.coveredRunCount) covered by cursors in family \"\(family.name)\"; "
+        + "\(family.rangeTombstoneTableCount) tables with range tombstones"
     }
   }
 
   private var damage: [String] {
-    (metrics.damagedBlocks ?? []).map { block in
+    metrics.damagedBlocks.map { block in
       let location = block.offset.map { " at byte \($0)" } ?? ""
       return "damaged   \(block.file)\(location): \(block.message); family \"\(block.family)\", level \(block.level), "
         + "not compacted"
@@ -108,12 +112,11 @@ struct StatisticsTable {
   }
 
   private var latencies: [String] {
-    let names = ["put", "write", "transaction", "get", "multiGet", "seek", "sync", "flush", "compaction"]
-    return names.compactMap { name in
-      guard let latency = metrics.latencies[name], latency.samples > 0 else { return nil }
+    metrics.latencies.all.filter { !$0.histogram.isEmpty }.map { name, latency in
+      func percentile(_ percent: Double) -> String { Self.time(latency.percentile(percent)) }
       let padded = name + String(repeating: " ", count: max(1, 12 - name.count))
-      return padded + "p50 \(Self.time(latency.p50)), p90 \(Self.time(latency.p90)), p99 \(Self.time(latency.p99)), "
-        + "p99.9 \(Self.time(latency.p999)), longest \(Self.time(latency.max)); \(latency.samples) timed"
+      return padded + "p50 \(percentile(50)), p90 \(percentile(90)), p99 \(percentile(99)), p99.9 \(percentile(99.9)), "
+        + "longest \(Self.time(latency.maximumNanoseconds)); \(latency.count) timed"
     }
   }
 
