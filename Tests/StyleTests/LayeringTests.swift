@@ -115,7 +115,7 @@ struct LayeringTests {
     "Backend/StorageBackend.swift", "Backend/AppendedIndex.swift", "Backend/EndingIfCancelled.swift",
     "Database/Opening/BackendOpening.swift",
     "Database/DatabaseReplacement.swift", "Database/Opening/DiskOpening.swift", "Database/Database.swift",
-    "Core/Definition/CollectionDefinition.swift", "Core/DatabaseOptions.swift",
+    "Core/Catalog/CollectionStorage.swift", "Core/DatabaseOptions.swift",
     "Database/ObjectSalvage.swift", "Database/Database+Damage.swift",
   ]
 

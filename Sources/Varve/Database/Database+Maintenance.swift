@@ -45,6 +45,6 @@ extension DatabaseCore {
     try enter()
     defer { leave() }
     try collection.checkRules()
-    try catalog.define(collection)
+    try catalog.define(collection.rows)
   }
 }

@@ -20,7 +20,7 @@ extension DatabaseDefinition {
   /// The names of the definition's collections in order, each with its format, or nil if the collection has none or its
   /// instances do not know their identifiers. `VarveTesting` uses it to migrate and check all of them.
   package var collectionFormats: [(name: String, format: (any StoreFormat.Type)?)] {
-    collections.values.map { ($0.name, $0.codec.format) }.sorted { $0.name < $1.name }
+    collections.values.map { ($0.name, $0.format) }.sorted { $0.name < $1.name }
   }
 }
 

@@ -61,11 +61,11 @@ struct RowAccess<Format: RowFormat>: Sendable {
         "\(Format.self) declares indexes, which are put in use when a database is opened: add the format to the definition that it is opened with",
         collection: name)
     }
-    definition.isProvisional = Format.adoptsDefinitions
-    if let found { return try checked(try core.catalog.define(found, definition)) }
+    definition.rows.isProvisional = Format.adoptsDefinitions
+    if let found { return try checked(try core.catalog.define(found, definition.rows)) }
     return try checked(
       try core.catalog.collection(
-        name, definition: definition, keyType: definition.keyTypeName, coder: definition.coder))
+        name, definition: definition.rows, keyType: definition.rows.keyTypeName, coder: definition.coder))
   }
 
   @inline(__always)
@@ -82,7 +82,7 @@ struct RowAccess<Format: RowFormat>: Sendable {
       // Rows that were written by the type alone have no version: a format with several versions would assume its first
       // one.
       let own = try Format.definition(name, info, core.options)
-      if own.codec.versions.count <= 1 { return try define(info) }
+      if own.rows.codec.versions.count <= 1 { return try define(info) }
     }
     let isSame =
       Format.adoptsDefinitions && codec.type == Format.Instance.self

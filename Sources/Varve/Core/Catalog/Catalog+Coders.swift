@@ -4,7 +4,7 @@ internal import FutexLocks
 extension Catalog {
   /// Adds the coders that a definition names to the table, and updates collections that were read without them. Throws
   /// `.invalidDefinition`.
-  func addCoders(of definition: CollectionDefinition, _ state: inout CatalogState) throws {
+  func addCoders(of definition: RowDefinition, _ state: inout CatalogState) throws {
     try state.add(codersOf: definition)
     for (name, info) in state.collections where info.lacksCoder {
       state.collections[name] = try makeInfo(name, info.record, info.definition, info.versions.names, state.coders)

@@ -40,7 +40,7 @@ package final class Catalog: Sendable {
 
   /// Creates an empty catalog. `coder` is the coder of collections without a definition.
   init(
-    backend: any StorageBackend, families: Families, definitions: [String: CollectionDefinition],
+    backend: any StorageBackend, families: Families, definitions: [String: RowDefinition],
     coder: CoderKind = .binary
   ) {
     self.backend = backend
@@ -238,8 +238,8 @@ package final class Catalog: Sendable {
 
   /// Returns the collection with a name. If there is none, it is made by the definition, or with `coder`, `storage` and
   /// the type of its first key. Throws `.definitionDiffers` if the definition differs from what is on disk.
-  package func collection(
-    _ name: String, definition: CollectionDefinition?, keyType: String, coder: CoderKind,
+  func collection(
+    _ name: String, definition: RowDefinition?, keyType: String, coder: CoderKind,
     storage: CollectionStorage = .shared
   ) throws -> CollectionInfo {
     try state.withLock { state in
@@ -268,7 +268,7 @@ package final class Catalog: Sendable {
 
   /// Sets the definition of a collection. It never makes a collection: it throws `.snapshotTooOld` if this one was
   /// dropped.
-  func define(_ found: CollectionInfo, _ definition: CollectionDefinition) throws -> CollectionInfo {
+  func define(_ found: CollectionInfo, _ definition: RowDefinition) throws -> CollectionInfo {
     try state.withLock { state in
       guard let known = state.collections[found.name], known.record.id == found.record.id else {
         throw DatabaseError(
@@ -281,7 +281,7 @@ package final class Catalog: Sendable {
 
   /// Adds a definition after the opening of the database. Throws `.alreadyDefined` if the collection has one; if two
   /// are added at the same time, one of the calls throws.
-  func define(_ definition: CollectionDefinition) throws {
+  func define(_ definition: RowDefinition) throws {
     let name = definition.name
     try state.withLock { state in
       try addCoders(of: definition, &state)
@@ -302,7 +302,7 @@ package final class Catalog: Sendable {
   }
 
   private func define(
-    _ found: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout CatalogState
+    _ found: CollectionInfo, _ definition: RowDefinition?, _ state: inout CatalogState
   ) throws -> CollectionInfo {
     // A definition that was known when the catalog was read may have versions that the catalog has not numbered, and a
     // coder other than the one that writes.
@@ -322,7 +322,7 @@ package final class Catalog: Sendable {
   }
 
   private func make(
-    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: UInt8,
+    _ name: String, _ definition: RowDefinition?, _ keyType: String, _ coder: UInt8,
     _ storage: CollectionStorage, _ state: inout CatalogState
   ) throws -> CollectionInfo {
     try definition.map { try requireNoFormer($0.formerKeys, of: name, state) }
@@ -334,7 +334,7 @@ package final class Catalog: Sendable {
   }
 
   private func create(
-    _ name: String, _ definition: CollectionDefinition?, _ keyType: String, _ coder: UInt8,
+    _ name: String, _ definition: RowDefinition?, _ keyType: String, _ coder: UInt8,
     _ storage: CollectionStorage, _ state: inout CatalogState
   ) throws -> CollectionInfo {
     var isOwn = false
@@ -392,7 +392,7 @@ package final class Catalog: Sendable {
   }
 
   func makeInfo(
-    _ name: String, _ record: CollectionRecord, _ definition: CollectionDefinition?, _ versions: [UInt32: String],
+    _ name: String, _ record: CollectionRecord, _ definition: RowDefinition?, _ versions: [UInt32: String],
     _ coders: CoderTable
   ) throws -> CollectionInfo {
     for number in [record.coder, record.writer] { _ = try coders.known(number, name) }
@@ -429,7 +429,7 @@ package final class Catalog: Sendable {
 
   /// Assigns numbers to the versions of a format that have none.
   func intern(
-    _ versions: [String], _ info: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout CatalogState
+    _ versions: [String], _ info: CollectionInfo, _ definition: RowDefinition?, _ state: inout CatalogState
   ) throws -> CollectionInfo {
     var names = info.versions.names
     var batch = StorageBatch()

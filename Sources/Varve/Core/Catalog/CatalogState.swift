@@ -14,7 +14,7 @@ struct CatalogState {
   /// The names of all collections that were dropped.
   var droppedNames: [UInt32: String] = [:]
   /// The definitions that were given at the opening, and those that were added later.
-  var definitions: [String: CollectionDefinition]
+  var definitions: [String: RowDefinition]
   var coders = CoderTable()
   var nextCollection: UInt32 = 1
   /// The number of times that collections, versions or coders were added, dropped or renamed, by this process or
@@ -35,7 +35,7 @@ struct CatalogState {
     var end: CommitVersion
   }
 
-  init(edition: CatalogEdition, definitions: [String: CollectionDefinition]) {
+  init(edition: CatalogEdition, definitions: [String: RowDefinition]) {
     self.edition = edition
     self.definitions = definitions
   }
@@ -81,7 +81,7 @@ struct CatalogState {
   /// Returns the program's definition for a collection that is read from the catalog. If another process has dropped
   /// the collection that was defined and made another with its name, the definition may not match this one: it is then
   /// left out, and the caller that uses it gets an error.
-  mutating func definition(of name: String, _ record: CollectionRecord) -> CollectionDefinition? {
+  mutating func definition(of name: String, _ record: CollectionRecord) -> RowDefinition? {
     guard let definition = definitions[name], let known = collections[name], known.record.id != record.id else {
       return definitions[name]
     }
@@ -92,7 +92,7 @@ struct CatalogState {
   }
 
   /// Adds the coders that a definition names. Throws `.invalidDefinition`.
-  mutating func add(codersOf definition: CollectionDefinition) throws {
+  mutating func add(codersOf definition: RowDefinition) throws {
     try coders.add(definition.coder)
     for coder in definition.formerCoders { try coders.add(coder) }
   }

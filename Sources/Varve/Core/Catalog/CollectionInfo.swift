@@ -15,7 +15,7 @@ package final class CollectionInfo: Sendable {
   package let prefix: [UInt8]
   /// The key of the collection's count of rows.
   let countKey: [UInt8]
-  let definition: CollectionDefinition?
+  let definition: RowDefinition?
   /// The properties of the definition that are needed for each row.
   let reading: RowReading
   /// The name under which the extension of the collection's indexes is registered, if it has indexes.
@@ -29,7 +29,7 @@ package final class CollectionInfo: Sendable {
 
   init(
     name: String, record: CollectionRecord, coders: CoderTable, objects: StorageFamily, metadata: StorageFamily,
-    definition: CollectionDefinition?, versions: VersionNumbers
+    definition: RowDefinition?, versions: VersionNumbers
   ) {
     self.name = name
     self.record = record
@@ -49,12 +49,6 @@ package final class CollectionInfo: Sendable {
     countKey = BigEndian.bytes(record.id)
     prefix = record.isOwn ? [] : countKey
     keyTypeID = definition?.keyTypeID
-  }
-
-  /// Whether the definition has versions without a number.
-  var lacksVersions: Bool {
-    let numbered = Set(versions.names.values)
-    return definition?.codec.versions.contains { !numbered.contains($0) } ?? false
   }
 
   /// Whether a row of the collection may need a coder that the program had not named when this object was made.
@@ -131,7 +125,7 @@ struct RowReading: Sendable {
   /// Whether a rule receives objects after they were written.
   let reports: Bool
 
-  init(_ definition: CollectionDefinition?) {
+  init(_ definition: RowDefinition?) {
     isDefined = definition != nil
     type = definition.map { ObjectIdentifier($0.codec.type) }
     formatID = definition?.codec.formatID

@@ -26,7 +26,6 @@ extension CollectionDefinition {
     try FormatVersions<Format>.check(name)
     var codec = ObjectCodec(Format.Instance.self)
     codec.formatID = ObjectIdentifier(format)
-    codec.format = format as? any StoreFormat.Type
     codec.metadataType = Format.Metadata.self
     codec.decodeMetadata = { stored, version in
       try Format.decodeMetadata(stored, version: try FormatVersions<Format>.version(named: version))
@@ -40,9 +39,13 @@ extension CollectionDefinition {
     codec.isPlain = format is any AdoptingFormat.Type
     codec.setDecoder(FormatVersions<Format>.decoder)
     self.init(
-      name: name, key: Format.Identifier.self, coder: coder, formerCoders: formerCoders, storage: storage, codec: codec)
-    formerKeys = (format as? any StoreFormat.Type)?.formerKeys(of: name) ?? []
-    indexing = try (format as? any StoreFormat.Type).flatMap { try Self.indexing(of: $0) }
+      RowDefinition(
+        name: name, key: Format.Identifier.self, coder: coder, formerCoders: formerCoders, storage: storage,
+        codec: codec))
+    guard let format = format as? any StoreFormat.Type else { return }
+    self.format = format
+    rows.formerKeys = format.formerKeys(of: name)
+    indexing = try Self.indexing(of: format)
   }
 
   /// Returns the indexes of a format. A format that adopts another type has none.

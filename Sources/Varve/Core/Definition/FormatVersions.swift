@@ -60,32 +60,3 @@ enum FormatVersions<Format: RowFormat> {
     Format.Version.allCases.first { $0 == version || $0 == other } == version && version != other
   }
 }
-
-extension CollectionInfo {
-  /// Returns the raw value of the version that wrote a row, or `nil` if no versioned format wrote it.
-  ///
-  /// Throws `.unsupportedVersion` if the definition does not know the version, because a newer program has written the
-  /// row.
-  func versionName(_ number: UInt32) throws -> String? {
-    if number == 0 { return nil }
-    guard let name = versions.names[number] else {
-      throw DatabaseError(.unsupportedVersion, "the row has version \(number), which the catalog does not name")
-    }
-    guard let known = definition?.codec.versions, !known.contains(name) else { return name }
-    throw DatabaseError(.unsupportedVersion, Self.unknownVersion(name, known: known))
-  }
-
-  static func unknownVersion(_ name: String, known: [String]) -> String {
-    let what = known.isEmpty ? "no versions" : known.map { "\"\($0)\"" }.joined(separator: ", ")
-    return "the row has version \"\(name)\", which the program does not know: it knows \(what)"
-  }
-}
-
-extension ObjectCoding {
-  /// Returns the stored object of a row, for a format to decode.
-  func value(_ row: StoredRow) throws -> StoredValue {
-    StoredValue(
-      coder: try coder(marked: row.header.coder, row.info), shape: row.header.shape, bytes: row.bytes,
-      offset: row.objectOffset)
-  }
-}

@@ -75,6 +75,13 @@ final class ObjectCoding: Sendable {
     return DatabaseError(.invalidArgument, "the collection holds \(own), not \(type)", collection: info.name)
   }
 
+  /// Returns the stored object of a row, for a format to decode.
+  func value(_ row: StoredRow) throws -> StoredValue {
+    StoredValue(
+      coder: try coder(marked: row.header.coder, row.info), shape: row.header.shape, bytes: row.bytes,
+      offset: row.objectOffset)
+  }
+
   /// Returns the object of a row. Throws `.decodingFailed`, and `.unsupportedVersion` for an object of a version that
   /// the definition does not know.
   func object<Object: Decodable>(_ type: Object.Type, _ stored: StoredRow) throws -> Object {
@@ -234,27 +241,4 @@ final class ObjectCoding: Sendable {
     let row = info.key(of: key)
     return DatabaseError(code, message, collection: row.collection, key: row.text, cause: cause)
   }
-}
-
-/// A stored object or metadata, for formats that read several versions.
-public struct StoredValue: Sendable {
-  private let coder: ValueCoder
-  private let shape: UInt32
-  private let stored: [UInt8]
-  private let offset: Int
-
-  init(coder: ValueCoder, shape: UInt32, bytes: [UInt8], offset: Int) {
-    self.coder = coder
-    self.shape = shape
-    stored = bytes
-    self.offset = offset
-  }
-
-  /// Decodes the value as the type that its version had.
-  public func decode<Object: Decodable>(_ type: Object.Type = Object.self) throws -> Object {
-    unsafe try coder.decode(type, from: stored.span.bytes.extracting(offset..<stored.count), shape: shape)
-  }
-
-  /// The bytes as written by the coder.
-  public var bytes: [UInt8] { Array(stored[offset...]) }
 }

@@ -27,14 +27,14 @@ struct DatabaseOpening {
   private func open() throws -> DatabaseCore {
     let families = try openFamilies()
     let catalog = Catalog(
-      backend: backend, families: families, definitions: definition.collections, coder: options.coder)
+      backend: backend, families: families, definitions: definition.collections.mapValues(\.rows), coder: options.coder)
     try catalog.load(try backend.snapshot())
     try writeFormat(families)
     try FormerCollections(catalog).rename(for: definition.collections.values)
-    for collection in definition.collections.values.sorted(by: { $0.name < $1.name }) {
-      if backend.isReadOnly, catalog.collection(collection.name) == nil { continue }
+    for rows in definition.collections.values.map(\.rows).sorted(by: { $0.name < $1.name }) {
+      if backend.isReadOnly, catalog.collection(rows.name) == nil { continue }
       _ = try catalog.collection(
-        collection.name, definition: collection, keyType: collection.keyTypeName, coder: collection.coder)
+        rows.name, definition: rows, keyType: rows.keyTypeName, coder: rows.coder)
     }
     let extensionCatalog = ExtensionCatalog()
     try extensionCatalog.load(try backend.snapshot(), families)

@@ -1,13 +1,3 @@
-/// The rules of a definition that are applied to each object before and after its write.
-struct ObjectRules: Sendable {
-  /// Returns the object that is encoded instead of the given one, or `nil` if the row is to be removed.
-  var before: (@Sendable (Any) throws -> Any?)?
-  /// Receives the encoded object after the write.
-  var after: (@Sendable (Any) -> Void)?
-  /// The types for which the rules were written.
-  var types: [any (Codable & Sendable).Type] = []
-}
-
 extension CollectionDefinition {
   /// Returns the definition with a rule that is applied to every object before it is encoded. The rule may return
   /// another object, or nil to remove the row instead.
@@ -19,8 +9,8 @@ extension CollectionDefinition {
     _ type: Object.Type = Object.self, before rule: @escaping @Sendable (Object) throws -> Object?
   ) -> CollectionDefinition {
     var copy = self
-    copy.codec.rules.types.append(type)
-    copy.codec.rules.before = { any in
+    copy.rows.codec.rules.types.append(type)
+    copy.rows.codec.rules.before = { any in
       guard let object = any as? Object else { return any }
       return try rule(object)
     }
@@ -35,8 +25,8 @@ extension CollectionDefinition {
     _ type: Object.Type = Object.self, after body: @escaping @Sendable (Object) -> Void
   ) -> CollectionDefinition {
     var copy = self
-    copy.codec.rules.types.append(type)
-    copy.codec.rules.after = { any in
+    copy.rows.codec.rules.types.append(type)
+    copy.rows.codec.rules.after = { any in
       if let object = any as? Object { body(object) }
     }
     return copy
@@ -44,9 +34,9 @@ extension CollectionDefinition {
 
   /// Throws `.invalidDefinition` if no object of the collection can have the type of a rule.
   func checkRules() throws {
-    for type in codec.rules.types where !Self.areRelated(type, codec.type) {
+    for type in rows.codec.rules.types where !Self.areRelated(type, rows.codec.type) {
       throw DatabaseError(
-        .invalidDefinition, "a rule is for objects that are \(type), and they are \(codec.type)", collection: name)
+        .invalidDefinition, "a rule is for objects that are \(type), and they are \(rows.codec.type)", collection: name)
     }
   }
 
@@ -54,24 +44,5 @@ extension CollectionDefinition {
   private static func areRelated(_ one: any (Codable & Sendable).Type, _ other: any (Codable & Sendable).Type) -> Bool {
     func isBelow<Above: Codable & Sendable>(_ below: Any.Type, _ above: Above.Type) -> Bool { below is Above.Type }
     return isBelow(one, other) || isBelow(other, one)
-  }
-}
-
-extension CollectionInfo {
-  /// Returns the object that the definition's rule returns, or `nil` if the row is to be removed.
-  func sanitized<Object>(_ object: Object) throws -> Object? {
-    guard let rule = definition?.codec.rules.before else { return object }
-    guard let result = try rule(object) else { return nil }
-    // A rule for a class may return an object of that class for one of a subclass.
-    guard let result = result as? Object else {
-      throw DatabaseError(
-        .encodingFailed, "the rule gives \(Swift.type(of: result)) for \(Object.self)", collection: name)
-    }
-    return result
-  }
-
-  @inline(__always)
-  func didSet<Object>(_ object: Object) {
-    if reading.reports { definition?.codec.rules.after?(object) }
   }
 }

@@ -4,6 +4,3 @@ enum ReservedName {
 
   static func isReserved(_ name: String) -> Bool { name.hasPrefix(prefix) }
 }
-
-/// An extension that the database registers itself, under a reserved name.
-protocol ReservedExtension: DatabaseExtension {}
