@@ -203,7 +203,7 @@ let package = Package(
     // A second storage backend of the object database, and the code that its suites share.
     .target(
       name: "VarveTestSupport",
-      dependencies: ["Varve", "VarveEngine", "EngineTestSupport"],
+      dependencies: ["Varve", "VarveTesting", "VarveEngine", "EngineTestSupport"],
       path: "Tests/VarveTestSupport",
       swiftSettings: settings
     ),

@@ -1,10 +1,12 @@
 public import Varve
+public import protocol VarveTesting.BufferingBackend
 
-/// A storage backend that forwards every call to another one; tests override the calls that they change.
+/// A storage backend that forwards every call to another one; tests override the calls that they change. The writes of
+/// a transaction are kept in arrays, so that each commit is one call of `commit`.
 ///
 /// It reports that it is in memory, as most of the backends in tests are. Subclasses have only state that is safe
 /// from any thread.
-open class ForwardingBackend: StorageBackend, @unchecked Sendable {
+open class ForwardingBackend: BufferingBackend, @unchecked Sendable {
   // Sendable: subclasses have only state that is safe from any thread.
 
   /// The wrapped backend.

@@ -1,6 +1,7 @@
 public import EngineTestSupport
 internal import Synchronization
 public import Varve
+public import protocol VarveTesting.BufferingBackend
 
 #if canImport(Darwin)
   internal import Darwin
@@ -30,7 +31,7 @@ public import Varve
 /// specify. Snapshots expire by that clock. No call sleeps.
 ///
 /// Safe from any thread.
-public final class ToyBackend: StorageBackend {
+public final class ToyBackend: BufferingBackend {
   /// The content that the backend opens.
   public let storage: ToyStorage
   /// The clock of the backend.

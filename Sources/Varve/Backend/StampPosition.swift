@@ -9,7 +9,7 @@ public enum StampPosition: Sendable, Hashable {
   public static let pending = [UInt8](repeating: 0xFF, count: 8)
 
   /// Returns a key and a value as they are before the commit. The eight bytes must be within the key or the value.
-  func pending(_ key: [UInt8], _ value: [UInt8]) -> (key: [UInt8], value: [UInt8]) {
+  package func pending(_ key: [UInt8], _ value: [UInt8]) -> (key: [UInt8], value: [UInt8]) {
     var (key, value) = (key, value)
     switch self {
     case .key(let offset): key.replaceSubrange(offset..<(offset + 8), with: Self.pending)

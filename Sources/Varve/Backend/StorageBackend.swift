@@ -63,8 +63,7 @@ public protocol StorageBackend: AnyObject, Sendable {
   func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket
-  /// Begins the writes of a transaction that reads at a snapshot of this storage. Default: a `BufferedWriting`, which
-  /// is correct but slow for large transactions.
+  /// Begins the writes of a transaction that reads at a snapshot of this storage.
   func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting
   /// Commits the writes of a transaction, followed by a batch that the transaction never read, atomically. `writing`
   /// was returned by `begin`; `batch` deletes no range without an upper bound.
@@ -115,17 +114,6 @@ extension StorageBackend {
   /// Throws `.invalidArgument`, for a storage without ingestion.
   public func beginIngestion(into family: StorageFamily) throws -> any StorageIngestion {
     throw DatabaseError(.invalidArgument, "the storage takes no tables for family \"\(family.name)\"")
-  }
-  /// Returns a `BufferedWriting`, which keeps all writes in arrays and commits them as one batch.
-  public func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting { BufferedWriting(snapshot) }
-  /// Commits the batch of a `BufferedWriting`.
-  public func commit(
-    _ writing: any StorageWriting, then batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
-  ) throws -> any StorageTicket {
-    guard let writing = writing as? BufferedWriting else {
-      throw DatabaseError(.invalidArgument, "what is to be committed was begun in another storage")
-    }
-    return try commit(writing.batch(then: batch), check: check, durability: durability)
   }
 }
 

@@ -114,12 +114,12 @@ public struct StorageBatch: Sendable {
   }
 
   /// Adds a change whose key and value are encoded as `forEach` passes them.
-  mutating func append(_ operation: Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily) {
+  package mutating func append(_ operation: Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily) {
     append(operation, key.copied, value.copied, family)
   }
 
   /// Adds the changes of another batch after those of this one.
-  mutating func append(_ other: StorageBatch) {
+  package mutating func append(_ other: StorageBatch) {
     bytes += other.bytes
     count += other.count
   }

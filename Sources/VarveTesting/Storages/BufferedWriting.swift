@@ -1,4 +1,7 @@
-/// The writes of a transaction, kept in sorted arrays, for a storage that does not implement `StorageWriting` itself.
+public import Varve
+
+/// The writes of a transaction, kept in sorted arrays, for a storage of a test that does not implement `StorageWriting`
+/// itself: a ``BufferingBackend``.
 ///
 /// Each key has one entry, its newest. A savepoint is a copy of the entries. The implementation is simple, not fast:
 /// inserting an entry moves all entries after it.
@@ -307,7 +310,7 @@ private struct BufferedFamily: Sendable {
     var high = entries.count
     while low < high {
       let middle = (low + high) / 2
-      if ByteOrder.precedes(entries[middle].key, key) { low = middle + 1 } else { high = middle }
+      if entries[middle].key.lexicographicallyPrecedes(key) { low = middle + 1 } else { high = middle }
     }
     return low
   }
@@ -352,7 +355,7 @@ private final class BufferedView: StorageReading {
   /// Returns the key that comes first in the direction of the scan.
   private static func first(_ left: [UInt8]?, _ right: [UInt8]?, _ isReverse: Bool) -> [UInt8]? {
     guard let left, let right else { return left ?? right }
-    return ByteOrder.precedes(left, right) != isReverse ? left : right
+    return left.lexicographicallyPrecedes(right) != isReverse ? left : right
   }
 
   private static func value(_ entry: BufferedEntry, over base: [UInt8]?) -> [UInt8]? {
@@ -362,4 +365,9 @@ private final class BufferedView: StorageReading {
     case .add(let number, let rule): rule.bytes(rule.taking(number, into: base.flatMap(rule.number)))
     }
   }
+}
+
+extension RawSpan {
+  /// A copy of the bytes as an array.
+  fileprivate var copied: [UInt8] { unsafe withUnsafeBytes { bytes in unsafe [UInt8](bytes) } }
 }
