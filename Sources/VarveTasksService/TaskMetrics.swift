@@ -43,7 +43,7 @@
     }
 
     /// Runs an attempt and measures its duration, and for a first attempt also the time since the task was enqueued.
-    public func run(_ context: TaskContext, _ next: TaskNext) async throws
+    public func run(_ context: TaskContext, _ next: NextHandler) async throws
       -> TaskOutcome
     {
       let dimensions = [("kind", context.kind), ("queue", context.queue.text)]

@@ -26,7 +26,7 @@
     }
 
     /// Runs an attempt in a span.
-    public func run(_ context: TaskContext, _ next: TaskNext) async throws
+    public func run(_ context: TaskContext, _ next: NextHandler) async throws
       -> TaskOutcome
     {
       var parent = ServiceContext.topLevel

@@ -32,7 +32,7 @@ final class DamagedBackend: ObservedBackend, @unchecked Sendable {
     let ranges = damaged.withLock { $0 }.filter { family.name.hasSuffix($0.part) }.map(\.range)
     let isDamaged = ranges.contains { range in
       keys.contains { key in
-        !LineEntry.precedes(key, range.lower) && range.upper.map { LineEntry.precedes(key, $0) } ?? true
+        !QueuedTask.precedes(key, range.lower) && range.upper.map { QueuedTask.precedes(key, $0) } ?? true
       }
     }
     if isDamaged { throw Self.error }

@@ -97,7 +97,7 @@ struct DependencyTests {
         let parent = try tx.enqueue(Note("parent \(queue)"), TaskOptions(queue: QueueName(queue))).id
         var options = Self.after([parent])
         options.queue = QueueName(queue)
-        // The child precedes the tasks that are in line when it becomes ready.
+        // The child precedes the tasks that are queued when it becomes ready.
         options.priority = 0
         try tx.enqueue(Note("child \(queue)"), options)
         try tx.enqueue(Note("other \(queue)"), TaskOptions(queue: QueueName(queue)))

@@ -187,7 +187,7 @@ struct EventTests {
     let name: String
     let lines: TaskFixture.Lines
 
-    func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome {
+    func run(_ context: TaskContext, _ next: NextHandler) async throws -> TaskOutcome {
       lines.add("\(name) begins")
       defer { lines.add("\(name) ends") }
       return try await next()
@@ -267,10 +267,10 @@ struct EventTests {
       return try tx.cancel(.parked("default"))
     }
     await stands.wait()
-    // A commit concurrent with the writer adds to the line.
+    // A commit concurrent with the writer adds to the subqueue.
     try await fixture.database.commitAside { parts in
       let parts = try TaskParts(parts)
-      let position = TaskPosition(.line, queue: 1, priority: 0, sortKey: [], stamp: 1, ordinal: 1 << 31)
+      let position = TaskPosition(.queued, queue: 1, priority: 0, sortKey: [], stamp: 1, ordinal: 1 << 31)
       var counts = TaskCounts()
       let record = TaskRecord(
         id: TaskID(rawValue: 1 << 30), progress: TaskProgress(.ready), position: position, enqueued: 0, kind: "note",

@@ -8,13 +8,13 @@ import Testing
 struct FormatTests {
   private static func record(_ random: inout SeededRandom) -> TaskRecord {
     var position = TaskPosition(
-      [.line, .timed, .parked, .blocked][random.below(4)], queue: UInt32(random.below(1_000)),
+      [.queued, .timed, .parked, .blocked][random.below(4)], queue: UInt32(random.below(1_000)),
       priority: UInt8(random.below(256)),
       sortKey: random.oneIn(2) ? [] : SortKey(Int64(random.below(1_000)) - 500).bytes, stamp: random.next(),
       ordinal: UInt32(random.below(1_000)), due: Int64(random.below(1_000_000)) - 500_000)
     position.revision = UInt32(random.below(100))
     position.isFront = random.oneIn(2)
-    if random.oneIn(2) { position.lane = LineID.lane("key \(random.below(9))") }
+    if random.oneIn(2) { position.lane = SubqueueID.lane("key \(random.below(9))") }
     var progress = TaskProgress(TaskState.allCases[random.below(9)])
     progress.attempt = UInt32(random.below(100))
     progress.crashes = UInt32(random.below(4))
@@ -60,21 +60,21 @@ struct FormatTests {
       #expect(try TaskPosition(record.position.bytes) == record.position)
       #expect(TaskRecord.enqueued(in: record.bytes) == record.enqueued)
       let key = record.position.key(of: record.id)
-      if record.position.kind == .line {
-        let entry = try LineEntry(key: key, value: record.bytes)
-        #expect(try LineID(of: key) == record.position.line && key.starts(with: record.position.line.begin))
+      if record.position.kind == .queued {
+        let entry = try QueuedTask(key: key, value: record.bytes)
+        #expect(try SubqueueID(of: key) == record.position.subqueue && key.starts(with: record.position.subqueue.begin))
         #expect(entry.stamp == record.position.stamp && entry.id == record.id && entry.state == record.progress.state)
         #expect(entry.revision == record.position.revision && entry.isSuspect == record.isSuspect)
       }
     }
   }
 
-  @Test func `keys of a line are in the order of priority, sort key, stamp and ordinal, and heads come first`() {
+  @Test func `keys of a subqueue are in the order of priority, sort key, stamp and ordinal, and heads come first`() {
     func key(_ priority: UInt8, _ sortKey: SortKey?, _ stamp: UInt64, _ ordinal: UInt32, isFront: Bool = false)
       -> [UInt8]
     {
       var position = TaskPosition(
-        .line, queue: 7, priority: priority, sortKey: sortKey?.bytes ?? [], stamp: stamp, ordinal: ordinal)
+        .queued, queue: 7, priority: priority, sortKey: sortKey?.bytes ?? [], stamp: stamp, ordinal: ordinal)
       position.isFront = isFront
       return position.key(of: TaskID(rawValue: 1))
     }
@@ -84,7 +84,7 @@ struct FormatTests {
       key(0, SortKey("a\u{0}"), 4, 0), key(0, SortKey("aa"), 3, 0), key(1, nil, 0, 0),
     ]
     #expect(keys == keys.sorted { $0.lexicographicallyPrecedes($1) })
-    for key in keys { #expect(key.starts(with: LineID(queue: 7).begin)) }
+    for key in keys { #expect(key.starts(with: SubqueueID(queue: 7).begin)) }
   }
 
   @Test func `bytes that are not a task record throw, and never trap`() throws {
@@ -97,7 +97,7 @@ struct FormatTests {
       case 1: bytes[random.below(bytes.count)] = UInt8(random.below(256))
       default: bytes = (0..<random.below(80)).map { _ in UInt8(random.below(256)) }
       }
-      if (try? TaskRecord(bytes)) == nil || (try? LineEntry(key: bytes, value: bytes)) == nil { refused += 1 }
+      if (try? TaskRecord(bytes)) == nil || (try? QueuedTask(key: bytes, value: bytes)) == nil { refused += 1 }
     }
     #expect(refused > 500)
   }

@@ -408,10 +408,10 @@ struct RecoveryTests {
     let dispatcher = fixture.scheduler.dispatcher
     #expect(
       dispatcher.state.withLock {
-        $0.lines.count + $0.lines.ring.count + $0.running.runs.count + $0.running.ahead.count
+        $0.subqueues.count + $0.subqueues.turns.count + $0.running.runs.count + $0.running.ahead.count
       } == 0)
-    // The tokens of the last queues had not been refilled when their lines were removed.
-    #expect(dispatcher.state.withLock { $0.lines.families.count } < queues / 4)
+    // The tokens of the last queues had not been refilled when their subqueues were removed.
+    #expect(dispatcher.state.withLock { $0.subqueues.queues.count } < queues / 4)
     #expect(dispatcher.nextDeadline == nil)
     await fixture.scheduler.stop()
   }

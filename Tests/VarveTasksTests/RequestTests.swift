@@ -87,7 +87,7 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `the late result of a commit does not add a second line entry for a task that was edited since`()
+  @Test func `the late result of a commit does not add a second entry for a task that was edited since`()
     async throws
   {
     let fixture = try TaskFixture()
@@ -102,17 +102,17 @@ struct RequestTests {
     dispatcher.state.withLock { ($0.loop.isCommitting, $0.loop.isPumping) = (true, true) }
     try fixture.write { tx in try tx.edit(id, priority: 7) }
     var late = AsideDelta()
-    late.entries = [(record.position.line, LineEntry(record, record.bytes))]
+    late.entries = [(record.position.subqueue, QueuedTask(record, record.bytes))]
     dispatcher.apply(late, of: fixture.scheduler.state.withLock { $0.start })
     dispatcher.state.withLock { $0.loop.isPumping = false }
-    #expect(dispatcher.state.withLock { $0.lines[record.position.line]?.entryCount } == 1)
+    #expect(dispatcher.state.withLock { $0.subqueues[record.position.subqueue]?.entryCount } == 1)
     try fixture.write { tx in try tx.resume("default") }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["x"])
     await fixture.scheduler.stop()
   }
 
-  @Test func `a task cancelled in the commit in which it becomes due, starts or ends is not in line, and counts once`()
+  @Test func `a task cancelled in the commit in which it becomes due, starts or ends is not queued, and counts once`()
     async throws
   {
     let fixture = try TaskFixture(workers: 8)
@@ -266,9 +266,9 @@ struct RequestTests {
     let id = try fixture.enqueue("a") { $0.start = .parked(wakeOn: ["net"]) }
     try fixture.write { tx in try tx.pause("default") }
     try await fixture.scheduler.start()
-    func ask(_ change: TaskRequest.Change, _ condition: TaskRequest.Condition) async throws -> Int {
+    func ask(_ change: ChangeRequest.Change, _ condition: ChangeRequest.Condition) async throws -> Int {
       try await withCheckedThrowingContinuation { continuation in
-        fixture.scheduler.dispatcher.add(TaskRequest(change, [id], if: condition, continuation))??.wake()
+        fixture.scheduler.dispatcher.add(ChangeRequest(change, [id], if: condition, continuation))??.wake()
       }.count
     }
     #expect(try await ask(.cancel, .states([.ready, .dead])) == 0)

@@ -20,8 +20,8 @@ struct StartTests {
       fixture.attach(wake: { wakes.set() })
     }
 
-    /// Takes work as the scheduler does: lines are read first.
-    func takeWork() throws -> TaskWork? {
+    /// Takes work as the scheduler does: subqueues are read first.
+    func takeWork() throws -> TurnWork? {
       guard let work = dispatcher.takeWork(1) else { return nil }
       try fixture.read { tx in
         for (line, from) in work.refills { try fixture.scheduler.refill(line, from, try tx.tasks.parts.live, of: 1) }
@@ -37,7 +37,7 @@ struct StartTests {
     try start.fixture.enqueue("a")
     #expect(!start.wakes.isSet)
     #expect(start.dispatcher.timerFired() == nil)
-    #expect(start.dispatcher.add(TaskRequest(.cancel, [TaskID(rawValue: 99)])).map { $0 == nil } == true)
+    #expect(start.dispatcher.add(ChangeRequest(.cancel, [TaskID(rawValue: 99)])).map { $0 == nil } == true)
     #expect(!start.wakes.isSet)
     start.dispatcher.discover([])
     #expect(start.wakes.isSet)

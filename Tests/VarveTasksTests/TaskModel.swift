@@ -284,11 +284,11 @@ struct TaskModel {
 
   private func next(_ queue: String) -> Task? {
     if Self.isSerial(queue), tasks.values.contains(where: { $0.queue == queue && $0.state == .running }) { return nil }
-    func isInLine(_ task: Task) -> Bool {
+    func isQueued(_ task: Task) -> Bool {
       if task.state == .ready { return true }
       return task.isFront && (task.state == .parked || task.state == .retryWait || task.state == .dead)
     }
-    let line = tasks.values.filter { $0.queue == queue && isInLine($0) }.min { left, right in
+    let line = tasks.values.filter { $0.queue == queue && isQueued($0) }.min { left, right in
       (left.isFront ? 0 : 1, left.priority, left.sequence) < (right.isFront ? 0 : 1, right.priority, right.sequence)
     }
     guard let line else { return nil }
@@ -429,7 +429,8 @@ struct TaskModel {
       tasks[task.number] = task
     } else {
       let isNeeded = state == .cancelled && blocks(task.number)
-      // A task that its own transaction cancels was never committed in line. If it is revived, it is before the others.
+      // A task that its own transaction cancels was never committed as queued. If it is revived, it is before the
+      // others.
       if task.number > committed { task.sequence -= 1_000_000_000 }
       task.isNeeded = isNeeded
       tasks[task.number] = task.isKept || isNeeded ? task : nil

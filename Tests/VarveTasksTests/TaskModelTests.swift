@@ -10,7 +10,8 @@ import VarveTesting
 /// Tests of random tasks and changes of them, by a scheduler and by a model that follows the rules step by step.
 ///
 /// Every transition of a task is among the steps. The process dies at random while handlers run: then an image of the
-/// database's files is opened, and the states of all tasks, their order in line and the counts are those of the model.
+/// database's files is opened, and the states of all tasks, their order in the queues and the counts are those of the
+/// model.
 ///
 ///     VARVE_TEST_SCALE=20 ./tools/test --filter TaskModelTests   # a million operations
 ///     VARVE_TEST_SEED=17 ./tools/test --filter TaskModelTests    # the run of one seed alone
@@ -333,14 +334,14 @@ final class TaskModelRun {
     model.add(task)
   }
 
-  /// Adds parents. In a serial queue, they are of the same line, whose order is known.
+  /// Adds parents. In a serial queue, they are of the same subqueue, whose order is known.
   ///
   /// That a parent failed before its child was enqueued is detected a moment after the commit, when another task may
   /// have begun; so this is done only if the order does not matter.
   private func addParents(_ task: inout TaskModel.Task, _ options: inout TaskOptions) {
     let known = model.tasks.values.filter {
-      let isInLine = $0.queue == task.queue && $0.state != .dead && $0.state != .cancelled
-      return !TaskModel.isSerial(task.queue) || isInLine
+      let isQueued = $0.queue == task.queue && $0.state != .dead && $0.state != .cancelled
+      return !TaskModel.isSerial(task.queue) || isQueued
     }
     let chosen = known.map(\.number).sorted().shuffled(using: &random).prefix(1 + random.below(2))
     note(.child, "after \(chosen)")
@@ -392,9 +393,9 @@ final class TaskModelRun {
     }
     let state = fixture.scheduler.dispatcher.state.withLock { state in
       "pumping \(state.loop.isPumping), busy \(state.running.busyCount), running \(state.running.runs.keys), "
-        + "ring \(state.lines.ring), ahead \(state.running.ahead.claims.keys), pending \(state.parents.pending), \(state.parents.heldPending), held \(state.held), "
+        + "turns \(state.subqueues.turns), ahead \(state.running.ahead.claims.keys), pending \(state.parents.pending), \(state.parents.heldPending), held \(state.held), "
         + "suspect \(String(describing: state.holds.suspect)), settlements \(state.running.settlements.count), host \(state.host != nil), "
-        + "lines \(state.lines.values.map { "\($0.id) \($0.runningCount) \(String(describing: $0.first?.state))" })"
+        + "lines \(state.subqueues.values.map { "\($0.id) \($0.runningCount) \(String(describing: $0.first?.state))" })"
     }
     return "\(tasks); \(state)"
   }

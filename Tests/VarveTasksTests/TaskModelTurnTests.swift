@@ -13,15 +13,17 @@ import VarveTesting
 ///
 /// After each step the scheduler has done what it can, and then the following holds:
 /// - No worker is free while a task may begin.
-/// - No task has begun while a better one of its line waited.
-/// - No line has begun two tasks in a row of turns in which another one could have begun its first.
+/// - No task has begun while a better one of its subqueue waited.
+/// - No subqueue has begun two tasks in a row of turns in which another one could have begun its first.
 /// - The claims on disk are those of tasks that run, and those that the scheduler knows as made ahead. After a death of
 ///   the process, exactly the tasks that ran are counted as crashed, and only these run alone.
 /// - No turn of the loop has handled more than 512 tasks, or read more than 512 rows.
 ///
 ///     VARVE_TEST_SEED=17 ./tools/test --filter TaskModelTurnTests    # the run of one seed alone
 struct TaskModelTurnTests {
-  @Test func `tasks begin as soon as they may, the best one of a line first, and lines take turns`() async throws {
+  @Test func `tasks begin as soon as they may, the best one of a subqueue first, and subqueues take turns`()
+    async throws
+  {
     var (begun, deaths, ahead) = (0, 0, 0)
     for seed in TestScale.seed.map({ $0...$0 }) ?? 1...UInt64(TestScale.count(40)) {
       let run = try TaskModelTurnRun(seed: seed)
@@ -45,7 +47,7 @@ final class TaskModelTurnRun {
   /// A task that waits or runs.
   private struct ModelTask {
     let number: Int
-    let line: String
+    let subqueue: String
     let priority: Int
     /// Whether its handler runs until a step ends it.
     let isLong: Bool
@@ -96,17 +98,17 @@ final class TaskModelTurnRun {
   private(set) var deathCount = 0
   private(set) var aheadCount = 0
   private(set) var trace: [String] = []
-  /// The number of the beginning since which each line could have begun a task all the time.
+  /// The number of the beginning since which each subqueue could have begun a task all the time.
   private var eligibleSince: [String: Int] = [:]
-  /// The numbers of the last beginnings of lines.
+  /// The numbers of the last beginnings of subqueues.
   private var lastBegin: [String: Int] = [:]
   private var isSuspectLeft: Bool {
     waiting.values.contains(where: \.isSuspect)
       || fixture.scheduler.dispatcher.state.withLock { $0.holds.suspect != nil }
   }
 
-  /// The lines: the names of queues, and limit keys after a "#".
-  private static let lines = ["p", "one", "k#a", "k#b", "k#c", "k", "s#a", "s#b", "s#c", "s", "t"]
+  /// The subqueues: the names of queues, and limit keys after a "#".
+  private static let subqueues = ["p", "one", "k#a", "k#b", "k#c", "k", "s#a", "s#b", "s#c", "s", "t"]
 
   init(seed: UInt64) throws {
     random = SeededRandom(seed: seed)
@@ -135,7 +137,7 @@ final class TaskModelTurnRun {
     if !isSo { throw Difference(description: try what()) }
   }
 
-  private static func queue(_ line: String) -> String { String(line.split(separator: "#")[0]) }
+  private static func queue(_ subqueue: String) -> String { String(subqueue.split(separator: "#")[0]) }
 
   /// Lets all handlers return.
   func letAllEnd() {
@@ -192,14 +194,14 @@ final class TaskModelTurnRun {
     try fixture.write { tx in
       for _ in 0..<(isBatch ? 20 + random.below(60) : 1 + random.below(4)) {
         number += 1
-        let line = Self.lines[random.below(Self.lines.count)]
-        let parts = line.split(separator: "#")
-        var options = TaskOptions(queue: QueueName(Self.queue(line)))
+        let subqueue = Self.subqueues[random.below(Self.subqueues.count)]
+        let parts = subqueue.split(separator: "#")
+        var options = TaskOptions(queue: QueueName(Self.queue(subqueue)))
         options.priority = UInt8(random.below(3))
         if parts.count > 1 { options.limitKey = String(parts[1]) }
         let isLong = random.oneIn(5)
         ids[number] = try tx.enqueue(Note((isLong ? "h" : "q") + "\(number)"), options).id
-        waiting[number] = ModelTask(number: number, line: line, priority: Int(options.priority), isLong: isLong)
+        waiting[number] = ModelTask(number: number, subqueue: subqueue, priority: Int(options.priority), isLong: isLong)
       }
     }
     trace.append("enqueue up to \(number)")
@@ -228,7 +230,7 @@ final class TaskModelTurnRun {
     guard let task = waiting[chosen] else { return }
     let priority = random.below(3)
     try fixture.write { tx in try tx.edit(id, priority: UInt8(priority)) }
-    var changed = ModelTask(number: chosen, line: task.line, priority: priority, isLong: task.isLong)
+    var changed = ModelTask(number: chosen, subqueue: task.subqueue, priority: priority, isLong: task.isLong)
     (changed.crashes, changed.isSuspect) = (task.crashes, task.isSuspect)
     waiting[chosen] = changed
   }
@@ -297,74 +299,74 @@ final class TaskModelTurnRun {
     // Tasks that a process has died with run alone for a time, and so others wait.
     if isSuspectLeft { return eligibleSince = [:] }
     if running.count < workers {
-      let line = Self.lines.first { mayBegin($0) }
-      try require(line == nil, "a worker is free, and line \(line ?? "") has a task: \(whatIsLeft())")
+      let subqueue = Self.subqueues.first { mayBegin($0) }
+      try require(subqueue == nil, "a worker is free, and subqueue \(subqueue ?? "") has a task: \(whatIsLeft())")
     }
-    for line in Self.lines { noteEligible(line) }
+    for subqueue in Self.subqueues { noteEligible(subqueue) }
   }
 
   private func noteBegin(_ task: ModelTask, _ isOrdered: Bool, others: [Int: ModelTask]) throws {
-    let line = task.line
+    let subqueue = task.subqueue
     begunCount += 1
-    trace.append("  \(line) begins \(task.number)")
-    try require(!paused.contains(Self.queue(line)), "task \(task.number) has begun, whose queue is paused")
+    trace.append("  \(subqueue) begins \(task.number)")
+    try require(!paused.contains(Self.queue(subqueue)), "task \(task.number) has begun, whose queue is paused")
     // Others may overtake a task that has to begin alone, except in a serial queue.
-    let isSerial = rules[.named(QueueName(Self.queue(line)))]?.isSerial ?? false
+    let isSerial = rules[.named(QueueName(Self.queue(subqueue)))]?.isSerial ?? false
     let better = others.values.first {
-      $0.line == line && ($0.priority, $0.number) < (task.priority, task.number) && (isSerial || !$0.isSuspect)
+      $0.subqueue == subqueue && ($0.priority, $0.number) < (task.priority, task.number) && (isSerial || !$0.isSuspect)
     }
     // A task that was at the head of a serial queue when a process died is still there.
     try require(
       better == nil || task.crashes > 0,
-      "task \(task.number) of \(line) has begun before \(better?.number ?? 0), which is better")
-    if isOrdered, let last = lastBegin[line] {
-      let other = Self.lines.first { other in
-        guard other != line, let since = eligibleSince[other] else { return false }
-        // A line whose queue has several may have to wait for the others of its queue.
-        return since < last && (Self.queue(other) == Self.queue(line) || ["p", "one", "t"].contains(other))
+      "task \(task.number) of \(subqueue) has begun before \(better?.number ?? 0), which is better")
+    if isOrdered, let last = lastBegin[subqueue] {
+      let other = Self.subqueues.first { other in
+        guard other != subqueue, let since = eligibleSince[other] else { return false }
+        // A subqueue whose queue has several may have to wait for the others of its queue.
+        return since < last && (Self.queue(other) == Self.queue(subqueue) || ["p", "one", "t"].contains(other))
       }
       try require(
-        other == nil, "\(line) has begun \(task.number), its second task since \(other ?? "") could have begun one")
+        other == nil, "\(subqueue) has begun \(task.number), its second task since \(other ?? "") could have begun one")
     }
-    lastBegin[line] = begunCount
-    eligibleSince[line] = nil
+    lastBegin[subqueue] = begunCount
+    eligibleSince[subqueue] = nil
   }
 
-  /// Returns whether a line has a task that may begin when a worker is free.
-  private func mayBegin(_ line: String) -> Bool {
-    let queue = Self.queue(line)
-    guard !paused.contains(queue), waiting.values.contains(where: { $0.line == line }) else { return false }
+  /// Returns whether a subqueue has a task that may begin when a worker is free.
+  private func mayBegin(_ subqueue: String) -> Bool {
+    let queue = Self.queue(subqueue)
+    guard !paused.contains(queue), waiting.values.contains(where: { $0.subqueue == subqueue }) else { return false }
     let rules = rules[.named(QueueName(queue))] ?? QueueRules()
-    let own = running.values.count { $0.line == line }
-    let all = running.values.count { Self.queue($0.line) == queue }
-    return own < rules.runningMaximum(hasKey: line.contains("#")) && all < rules.runningMaximum
+    let own = running.values.count { $0.subqueue == subqueue }
+    let all = running.values.count { Self.queue($0.subqueue) == queue }
+    return own < rules.runningMaximum(hasKey: subqueue.contains("#")) && all < rules.runningMaximum
   }
 
-  /// Returns whether the tasks of a line are to be read from disk. Others begin while that is done.
-  private func mustBeRead(_ line: String) -> Bool {
-    let parts = line.split(separator: "#")
+  /// Returns whether the tasks of a subqueue are to be read from disk. Others begin while that is done.
+  private func mustBeRead(_ subqueue: String) -> Bool {
+    let parts = subqueue.split(separator: "#")
     return fixture.scheduler.dispatcher.state.withLock { state in
-      guard let queue = state.names[QueueName(Self.queue(line))]?.number else { return true }
-      let lane = LineID.lane(parts.count > 1 ? String(parts[1]) : nil)
-      return state.lines[LineID(queue: queue, lane: lane)]?.first == nil
+      guard let queue = state.names[QueueName(Self.queue(subqueue))]?.number else { return true }
+      let lane = SubqueueID.lane(parts.count > 1 ? String(parts[1]) : nil)
+      return state.subqueues[SubqueueID(queue: queue, lane: lane)]?.first == nil
     }
   }
 
-  private func noteEligible(_ line: String) {
-    if !mayBegin(line) || mustBeRead(line) {
-      eligibleSince[line] = nil
-    } else if eligibleSince[line] == nil {
-      eligibleSince[line] = begunCount
+  private func noteEligible(_ subqueue: String) {
+    if !mayBegin(subqueue) || mustBeRead(subqueue) {
+      eligibleSince[subqueue] = nil
+    } else if eligibleSince[subqueue] == nil {
+      eligibleSince[subqueue] = begunCount
     }
   }
 
   private func whatIsLeft() -> String {
     fixture.scheduler.dispatcher.state.withLock { state in
-      "busy \(state.running.busyCount), ring \(state.lines.ring), ahead \(state.running.ahead.count), "
-        + "suspect \(String(describing: state.holds.suspect)), postponed \(state.holds.postponedLines) and \(state.holds.postponedTasks), "
-        + "lines "
-        + state.lines.values.map { line in
-          "\(line.name)#\(line.id.lane) \(line.runningCount) \(line.isQueued) \(line.waitsForFamily) \(line.isCalled)"
+      "busy \(state.running.busyCount), ring \(state.subqueues.turns), ahead \(state.running.ahead.count), "
+        + "suspect \(String(describing: state.holds.suspect)), postponed \(state.holds.postponedSubqueues) and \(state.holds.postponedTasks), "
+        + "subqueues "
+        + state.subqueues.values.map { subqueue in
+          "\(subqueue.name)#\(subqueue.id.lane) \(subqueue.runningCount) \(subqueue.isInTurns) \(subqueue.waitsForQueue) \(subqueue.isCalled)"
         }.joined(separator: ", ")
     }
   }

@@ -120,7 +120,7 @@ struct TestingTests {
 
   @Test func `a handler runs without a scheduler, and keeps its checkpoints for the next attempt`() async throws {
     let database = try await Self.database()
-    let trial = TaskTrial(database)
+    let trial = TestWorker(database)
     let body: @Sendable (Charge, TaskContext) async throws -> TaskOutcome = { charge, context in
       context.progress(0.5, "half")
       if try context.restored(Int.self) == nil {

@@ -132,7 +132,7 @@ struct UniqueTests {
         #expect(try fixture.write { tx in try tx.enqueue(Note("\(number)"), options) } == .replaced(first.id))
       }
       if isBusy {
-        // The task is in line since its maximum wait has passed.
+        // The task is queued since its maximum wait has passed.
         #expect(try fixture.state(first.id) == .ready)
         try fixture.write { tx in try tx.resume("default") }
         await fixture.scheduler.waitUntilIdle()

@@ -27,7 +27,7 @@ struct EdgeLog {
   /// The ends of the rows that rules have removed.
   private(set) var removedByRules = PackedKeys()
   /// The ends of those rows that were created again, which no rule removes a second time.
-  private(set) var remade = PackedKeys()
+  private(set) var recreated = PackedKeys()
   /// The first `count` elements of `removedByRules` as a set, or nil if it was not created yet.
   private var removedSet: (ends: Set<[UInt8]>, count: Int)?
   /// Whether rules were applied before.
@@ -51,7 +51,7 @@ struct EdgeLog {
     fileprivate let counts: Counts
     fileprivate let taken: Counts
     fileprivate let removedByRules: Int
-    fileprivate let remade: Int
+    fileprivate let recreated: Int
     fileprivate let hasFlushed: Bool
   }
 
@@ -83,7 +83,7 @@ struct EdgeLog {
     removedSet = nil
     for index in count..<removedByRules.count { ends.insert(Array(removedByRules.appended(index))) }
     count = removedByRules.count
-    if ends.contains(end) { remade.append(end) }
+    if ends.contains(end) { recreated.append(end) }
     removedSet = (ends, count)
   }
 
@@ -91,7 +91,7 @@ struct EdgeLog {
 
   var mark: Mark {
     Mark(
-      counts: counts, taken: taken, removedByRules: removedByRules.count, remade: remade.count,
+      counts: counts, taken: taken, removedByRules: removedByRules.count, recreated: recreated.count,
       hasFlushed: hasFlushed)
   }
 
@@ -104,7 +104,7 @@ struct EdgeLog {
     hasFlushed = mark.hasFlushed
     if removedByRules.count > mark.removedByRules { removedSet = nil }
     removedByRules.truncate(to: mark.removedByRules)
-    remade.truncate(to: mark.remade)
+    recreated.truncate(to: mark.recreated)
   }
 
   // MARK: - Unprocessed changes

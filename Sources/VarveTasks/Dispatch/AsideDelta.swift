@@ -1,8 +1,8 @@
-/// The effects of a commit of the scheduler on lines and timers, besides the attempts that it begins and ends.
+/// The effects of a commit of the scheduler on subqueues and timers, besides the attempts that it begins and ends.
 struct AsideDelta: Sendable {
-  var entries: [(line: LineID, entry: LineEntry)] = []
+  var entries: [(subqueue: SubqueueID, entry: QueuedTask)] = []
   var timers: [TimedTask] = []
-  var removed: [(line: LineID, id: TaskID, key: [UInt8])] = []
+  var removed: [(subqueue: SubqueueID, id: TaskID, key: [UInt8])] = []
   /// The rows of tasks that waited for a time, and do not wait for it any more.
   var removedTimers: [[UInt8]] = []
   /// The tasks some of whose children are left because the commit has changed the maximum number.

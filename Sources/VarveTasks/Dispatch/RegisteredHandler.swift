@@ -56,7 +56,7 @@ final class RegisteredHandler: Sendable {
 ///
 /// Those of single queues are in a dictionary: a program may have one for each of many queues, and each claim looks up
 /// its handler.
-struct TaskHandlers: Sendable {
+struct HandlerRegistry: Sendable {
   /// The handlers of one kind.
   private struct OfKind: Sendable {
     var named: [QueueName: RegisteredHandler] = [:]

@@ -2,17 +2,18 @@ internal import Varve
 
 /// The effect of one commit on the tasks that run next.
 public struct TaskDelta: Sendable {
-  /// The tasks that came into a line.
-  var entries: [(line: LineID, entry: LineEntry)] = []
+  /// The tasks that came into a subqueue.
+  var entries: [(subqueue: SubqueueID, entry: QueuedTask)] = []
   var timers: [TimedTask] = []
-  /// The lines into which more tasks came than `entries` has, each with the key from which on they are only on disk.
-  var more: [LineID: [UInt8]] = [:]
+  /// The subqueues into which more tasks came than `entries` has, each with the key from which on they are only on
+  /// disk.
+  var more: [SubqueueID: [UInt8]] = [:]
   /// The rows of tasks that waited for a time, and do not wait for it any more.
   var removedTimers: [[UInt8]] = []
   /// The key from which on timers were added that `timers` does not have, or `nil` if it has all.
   var moreTimers: [UInt8]?
-  /// The tasks that left a line.
-  var removed: [(line: LineID, id: TaskID, key: [UInt8])] = []
+  /// The tasks that left a subqueue.
+  var removed: [(subqueue: SubqueueID, id: TaskID, key: [UInt8])] = []
   /// The tasks that others depend on from now on.
   var parents: [TaskID] = []
   /// The running tasks that others name as those that they depend on, with these.
@@ -27,7 +28,7 @@ public struct TaskDelta: Sendable {
   /// Whether the tasks of a copy of a database run from now on.
   var releasesAll = false
   /// The hold on the tasks that the transaction is changing, or `nil` if it changes no existing task.
-  var hold: TaskHold?
+  var hold: Hold?
 
   var isEmpty: Bool {
     entries.isEmpty && timers.isEmpty && removed.isEmpty && removedTimers.isEmpty && cancelled.isEmpty && names.isEmpty
@@ -38,7 +39,7 @@ public struct TaskDelta: Sendable {
 }
 
 /// A hold on tasks that a transaction is changing: no claim takes them until the hold is released with this object.
-final class TaskHold: Sendable {
+final class Hold: Sendable {
   private let dispatcher: TaskDispatcher
   private let ids: Set<TaskID>
 

@@ -6,28 +6,29 @@ extension TaskDispatcher.State {
   // MARK: - Work of a turn
 
   /// Takes attempts that have ended, tasks whose children are left, and claims that are not needed any more.
-  mutating func takeEnds(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+  mutating func takeEnds(_ work: inout TurnWork, _ host: TaskDispatcher.Host) {
     let isDue = timers.first.map { $0.deadline <= host.clock.continuousNow } ?? false
-    let room = TaskWork.share * ((lines.ring.isEmpty ? 0 : 1) + (parents.pending.isEmpty ? 0 : 1) + (isDue ? 1 : 0))
-    work.settlements = running.takeSettlements(min(running.settlements.count, max(0, work.left - room)))
+    let room =
+      TurnWork.share * ((subqueues.turns.isEmpty ? 0 : 1) + (parents.pending.isEmpty ? 0 : 1) + (isDue ? 1 : 0))
+    work.settlements = running.takeSettlements(min(running.settlements.count, max(0, work.remaining - room)))
     for settlement in work.settlements { endEarly(settlement) }
     // Each of them may have very many children, which count, too.
-    work.pending = parents.takePending(min(parents.pending.count, TaskWork.share / 2, work.left))
-    work.strayClaims = running.ahead.takeStrays(min(running.ahead.strays.count, TaskWork.share, work.left))
+    work.pending = parents.takePending(min(parents.pending.count, TurnWork.share / 2, work.remaining))
+    work.strayClaims = running.ahead.takeStrays(min(running.ahead.strays.count, TurnWork.share, work.remaining))
   }
 
   // MARK: - Due work
 
-  mutating func takeDue(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+  mutating func takeDue(_ work: inout TurnWork, _ host: TaskDispatcher.Host) {
     if timers.isEmpty, timers.end == nil { return }
     let clock = host.clock
     let (now, wall) = (clock.continuousNow, WallTime.passed(clock.wallNow))
     timers.followWall(clock, wall, now)
     var late: [Duration] = []
     // Timers leave room for the attempts that begin, and for the children of tasks that have ended.
-    let room = min(host.workers, TaskWork.share) + (parents.pending.isEmpty ? 0 : TaskWork.share)
+    let room = min(host.workers, TurnWork.share) + (parents.pending.isEmpty ? 0 : TurnWork.share)
     while let first = timers.first, first.deadline <= now,
-      work.left > room + (Self.findsTasks(first.action) ? TaskWork.share : 0)
+      work.remaining > room + (Self.findsTasks(first.action) ? TurnWork.share : 0)
     {
       guard var entry = timers.popFirst() else { break }
       work.timerCount += 1
@@ -51,14 +52,14 @@ extension TaskDispatcher.State {
       fire(entry.action, &work)
     }
     host.recorder.noteTimers(late)
-    if needsTimers, lines.isDiscovered { work.timersFrom = timers.beginLoading() }
+    if needsTimers, subqueues.isDiscovered { work.timersFrom = timers.beginLoading() }
   }
 
   /// Returns whether the commit finds the tasks that are due by a timer, for which a share of it is left.
-  private static func findsTasks(_ action: TaskTimers.Action) -> Bool {
+  private static func findsTasks(_ action: Timers.Action) -> Bool {
     switch action {
     case .schedule, .ageing: true
-    case .task, .line, .tokens, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: false
+    case .task, .subqueue, .tokens, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: false
     }
   }
 
@@ -66,11 +67,11 @@ extension TaskDispatcher.State {
   static let fullDiskLook = Duration.seconds(1)
 
   /// Returns whether a timer makes tasks ready that could not begin on a full disk.
-  private static func makesReady(_ action: TaskTimers.Action) -> Bool {
+  private static func makesReady(_ action: Timers.Action) -> Bool {
     if case .task = action { true } else { findsTasks(action) }
   }
 
-  private mutating func fire(_ action: TaskTimers.Action, _ work: inout TaskWork) {
+  private mutating func fire(_ action: Timers.Action, _ work: inout TurnWork) {
     switch action {
     case .task(let id, let key):
       // A transaction that is changing the task finds it at its position, so it becomes ready after that.
@@ -80,29 +81,29 @@ extension TaskDispatcher.State {
         work.due.append((id, key))
         loop.changing.insert(id)
       }
-    case .line(let id, let key):
-      guard let line = lines[id] else { return }
-      line.wakeFirst(key)
-      lines.enqueue(line)
+    case .subqueue(let id, let key):
+      guard let subqueue = subqueues[id] else { return }
+      subqueue.wakeFirst(key)
+      subqueues.enqueue(subqueue)
     case .tokens(let id):
-      guard let line = lines[id] else { return }
-      line.waitsForToken = false
-      lines.enqueue(line)
+      guard let subqueue = subqueues[id] else { return }
+      subqueue.waitsForToken = false
+      subqueues.enqueue(subqueue)
     case .schedule(let name): work.schedules.append(name)
     case .ageing(let queue):
-      if let family = lines.families[queue], family.lineCount > 0 {
+      if let queueState = subqueues.queues[queue], queueState.subqueueCount > 0 {
         work.ageing.append(queue)
       } else {
-        lines.ageing.remove(queue)
+        subqueues.ageing.remove(queue)
       }
     case .timeout(let id, let epoch):
-      if let run = running.run(id, epoch) { work.timeouts.append(TaskSettlement(run: run, end: .timeout)) }
+      if let run = running.run(id, epoch) { work.timeouts.append(Settlement(run: run, end: .timeout)) }
     case .lease(let id, let epoch): fireLease(id, epoch, &work)
     case .cancelOver(let id, let epoch):
       guard let run = running.run(id, epoch), !run.state.withLock({ $0.isReleased }) else { return }
       run.state.withLock { $0.isOverdue = true }
-      let end = TaskEnd.failure("the handler did not return after the task was cancelled", nil)
-      work.timeouts.append(TaskSettlement(run: run, end: end))
+      let end = AttemptEnd.failure("the handler did not return after the task was cancelled", nil)
+      work.timeouts.append(Settlement(run: run, end: end))
     case .abandon(let id, let epoch):
       guard let run = running.takeAbandonable(AttemptKey(id: id, epoch: epoch)) else { return }
       work.abandoned.append(run)
@@ -128,40 +129,40 @@ extension TaskDispatcher.State {
     }
     if !isFirst { return }
     timers.insert(
-      TaskTimers.Entry(
+      Timers.Entry(
         deadline: host.clock.continuousNow + Self.childWait, wall: nil,
         suspending: host.clock.suspendingNow + Self.childWait, action: .child(run.id, epoch: run.epoch)))
   }
 
   /// Transition 21: ends an attempt whose handler has not renewed its lease in time. If it has, sets the timer of the
   /// lease again.
-  private mutating func fireLease(_ id: TaskID, _ epoch: UInt32, _ work: inout TaskWork) {
+  private mutating func fireLease(_ id: TaskID, _ epoch: UInt32, _ work: inout TurnWork) {
     guard let host, let run = running.run(id, epoch) else { return }
     let left = run.state.withLock { $0.leaseEnd } - host.clock.suspendingNow
-    if left <= .zero { return work.timeouts.append(TaskSettlement(run: run, end: .leaseOver)) }
+    if left <= .zero { return work.timeouts.append(Settlement(run: run, end: .leaseOver)) }
     timers.insert(run.leaseTimer(host.clock))
   }
 
   // MARK: - Attempts that begin
 
   /// Begins the tasks whose turn it is, as long as workers are free.
-  mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+  mutating func takeClaims(_ work: inout TurnWork, _ host: TaskDispatcher.Host) {
     if holds.suspect != nil, runsAlone(host.clock.continuousNow) { return }
-    // Lines that begin none are counted, too, because very many of them may be in the ring.
+    // Subqueues that begin none are counted, too, because very many of them may be in the turns.
     var count = 0
-    while running.busyCount < host.workers, let line = lines.nextLine() {
+    while running.busyCount < host.workers, let subqueue = subqueues.nextSubqueue() {
       count += 1
-      if work.left == 0 || count > TaskWork.batchMaximum || work.loads.count >= TaskWork.share {
+      if work.remaining == 0 || count > TurnWork.batchMaximum || work.loads.count >= TurnWork.share {
         work.isUnfinished = true
-        return lines.enqueueFirst(line)
+        return subqueues.enqueueFirst(subqueue)
       }
-      if line.family.isPaused {
-        _ = line.family.endCall(line)
-        line.family.wait(line)
+      if subqueue.queue.isPaused {
+        _ = subqueue.queue.endCall(subqueue)
+        subqueue.queue.wait(subqueue)
         continue
       }
       // No other task begins before the suspect. Otherwise it would wait for as long as others arrive.
-      if !takeTurn(of: line, &work, host, atMost: work.left) { return }
+      if !takeTurn(of: subqueue, &work, host, atMost: work.remaining) { return }
     }
   }
 
@@ -174,124 +175,125 @@ extension TaskDispatcher.State {
       return nil
     }
     if holds.suspect != nil, runsAlone(host.clock.continuousNow) { return nil }
-    guard let id = lines.ring.first, let line = lines[id], line.isQueued, !line.family.isPaused, let entry = line.first,
-      mayBeginAhead(entry), let line = lines.nextLine()
+    guard let id = subqueues.turns.first, let subqueue = subqueues[id], subqueue.isInTurns, !subqueue.queue.isPaused,
+      let entry = subqueue.first,
+      mayBeginAhead(entry), let subqueue = subqueues.nextSubqueue()
     else { return nil }
-    var work = TaskWork()
-    _ = takeTurn(of: line, &work, host, atMost: 1)
+    var work = TurnWork()
+    _ = takeTurn(of: subqueue, &work, host, atMost: 1)
     return work.starts.first
   }
 
   /// Returns whether a task may begin by its claim that was made ahead.
   ///
   /// Workers begin tasks while the loop makes a commit, which may write the claim or change the task.
-  private func mayBeginAhead(_ entry: LineEntry) -> Bool {
+  private func mayBeginAhead(_ entry: QueuedTask) -> Bool {
     running.ahead.claim(of: entry)?.isWritten == true && !loop.changing.contains(entry.id)
   }
 
-  /// How a turn of a line has ended.
+  /// How a turn of a subqueue has ended.
   enum TurnEnd {
-    /// The line has started as many tasks as it may in one turn, and may start more in its next.
+    /// The subqueue has started as many tasks as it may in one turn, and may start more in its next.
     case over
-    /// The line may continue its turn when a worker is free, and when its next claim is written.
+    /// The subqueue may continue its turn when a worker is free, and when its next claim is written.
     case interrupted
     /// The next task may have caused the death of a process. It waits until no other task runs.
     case suspect
     /// The next task is such a task. Others may begin before it.
     case postponed
-    /// The tasks of the line are being read. It continues its turn after that, and others begin meanwhile.
+    /// The tasks of the subqueue are being read. It continues its turn after that, and others begin meanwhile.
     case reading
-    /// The line may start no task now.
+    /// The subqueue may start no task now.
     case idle
   }
 
-  /// Begins tasks of a line in its turn. Returns false if no other line may begin one before this one.
+  /// Begins tasks of a subqueue in its turn. Returns false if no other subqueue may begin one before this one.
   private mutating func takeTurn(
-    of line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host, atMost maximum: Int
+    of subqueue: Subqueue, _ work: inout TurnWork, _ host: TaskDispatcher.Host, atMost maximum: Int
   ) -> Bool {
-    let family = line.family
-    let end = take(from: line, &work, host, isCalled: family.endCall(line), atMost: maximum)
+    let queue = subqueue.queue
+    let end = take(from: subqueue, &work, host, isCalled: queue.endCall(subqueue), atMost: maximum)
     switch end {
-    case .over: lines.enqueue(line)
+    case .over: subqueues.enqueue(subqueue)
     case .interrupted, .suspect:
-      if family.lineCount > 1 { family.call(line) }
-      lines.enqueueFirst(line)
+      if queue.subqueueCount > 1 { queue.call(subqueue) }
+      subqueues.enqueueFirst(subqueue)
     case .reading:
-      // Very many lines of a queue may have to be read.
-      if family.lineCount > 1, family.hasRoom { family.call(line) }
-      line.isReadInTurn = true
-    case .postponed: holds.postpone(line)
+      // Very many subqueues of a queue may have to be read.
+      if queue.subqueueCount > 1, queue.hasRoom { queue.call(subqueue) }
+      subqueue.isReadInTurn = true
+    case .postponed: holds.postpone(subqueue)
     case .idle: break
     }
-    if line.isIdle { lines.remove(line, host.clock) }
-    lines.callNext(of: family)
+    if subqueue.isIdle { subqueues.remove(subqueue, host.clock) }
+    subqueues.callNext(of: queue)
     return end != .suspect && end != .interrupted && holds.suspect?.hasBegun != true
   }
 
-  /// Takes tasks of one line, as many as it may start in its turn.
+  /// Takes tasks of one subqueue, as many as it may start in its turn.
   private mutating func take(
-    from line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host, isCalled: Bool, atMost maximum: Int
+    from subqueue: Subqueue, _ work: inout TurnWork, _ host: TaskDispatcher.Host, isCalled: Bool, atMost maximum: Int
   ) -> TurnEnd {
     // Workers often become free one at a time, so a turn of several tasks may have begun before.
-    var count = line.turnCount
-    line.turnCount = 0
-    let (rules, family) = (line.rules, line.family)
+    var count = subqueue.turnCount
+    subqueue.turnCount = 0
+    let (rules, queue) = (subqueue.rules, subqueue.queue)
     var left = maximum
-    while line.runningCount < line.runningMaximum {
+    while subqueue.runningCount < subqueue.runningMaximum {
       if count >= rules.turnMaximum { return .over }
       if left == 0 {
         work.isUnfinished = true
-        line.turnCount = count
+        subqueue.turnCount = count
         return .interrupted
       }
-      if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.id, from)) }
-      guard let entry = line.first else { return line.isRefilling ? .reading : .idle }
-      // Lines of a queue take turns, so one that has not waited comes after those that wait.
-      if family.lineCount > 1, !family.hasRoom || (family.hasOthers && !isCalled && count == 0) {
-        family.wait(line)
+      if subqueue.needsRefill, let from = subqueue.beginRefill() { work.refills.append((subqueue.id, from)) }
+      guard let entry = subqueue.first else { return subqueue.isRefilling ? .reading : .idle }
+      // Subqueues of a queue take turns, so one that has not waited comes after those that wait.
+      if queue.subqueueCount > 1, !queue.hasRoom || (queue.hasOthers && !isCalled && count == 0) {
+        queue.wait(subqueue)
         return .idle
       }
       if running.busyCount >= host.workers {
-        line.turnCount = count
+        subqueue.turnCount = count
         return .interrupted
       }
       if rules.isSerial, entry.state != .ready, holds.leftOut[entry.id] == nil { return .idle }
       left -= 1
       if !holds.leftOut.isEmpty || !held.isEmpty,
-        let passes = holds.passes(entry, of: line, isHeld: held[entry.id] != nil)
+        let passes = holds.passes(entry, of: subqueue, isHeld: held[entry.id] != nil)
       {
         if !passes { return .idle }
-        _ = line.popFirst()
+        _ = subqueue.popFirst()
         continue
       }
       if let claim = running.ahead.claim(of: entry) {
         guard mayBeginAhead(entry) else {
-          line.turnCount = count
+          subqueue.turnCount = count
           return .interrupted
         }
-        start(claim, line, &work, host)
+        start(claim, subqueue, &work, host)
         count += 1
         continue
       }
       guard let value = entry.value else {
-        work.loads.append((line.id, entry.key))
+        work.loads.append((subqueue.id, entry.key))
         return .reading
       }
-      guard let stored = record(value, of: entry, line, &work) else { continue }
-      guard let handler = running.handlers.find(stored.kind, line.name) else {
-        if running.unhandled.insert(stored.kind).inserted { work.unhandled.append((stored, line.name)) }
+      guard let stored = record(value, of: entry, subqueue, &work) else { continue }
+      guard let handler = running.handlers.find(stored.kind, subqueue.name) else {
+        if running.unhandled.insert(stored.kind).inserted { work.unhandled.append((stored, subqueue.name)) }
         if rules.isSerial { return .idle }
-        line.skipFirst()
+        subqueue.skipFirst()
         continue
       }
-      if family.hasRate, mustWait(line, host) { return .idle }
+      if queue.hasRate, mustWait(subqueue, host) { return .idle }
       if entry.isSuspect, let end = waitAlone(entry.id, host) {
-        guard end == .postponed, holds.postpone(entry, of: line) else { return end }
+        guard end == .postponed, holds.postpone(entry, of: subqueue) else { return end }
         continue
       }
-      _ = line.popFirst()
-      guard let run = Self.run(stored, line, handler, host) else { continue }
-      start(run, line, host)
+      _ = subqueue.popFirst()
+      guard let run = Self.run(stored, subqueue, handler, host) else { continue }
+      start(run, subqueue, host)
       work.claims.append(run)
       count += 1
       // A task that runs alone has begun.
@@ -300,48 +302,48 @@ extension TaskDispatcher.State {
     return .idle
   }
 
-  /// Returns the record of the first task of a line, or `nil` if it is damaged. Then the task leaves the line.
+  /// Returns the record of the first task of a subqueue, or `nil` if it is damaged. Then the task leaves the subqueue.
   private func record(
-    _ value: [UInt8], of entry: LineEntry, _ line: TaskLine, _ work: inout TaskWork
+    _ value: [UInt8], of entry: QueuedTask, _ subqueue: Subqueue, _ work: inout TurnWork
   ) -> TaskRecord? {
     do { return try TaskRecord(value, stamp: entry.stamp) } catch {
       work.damaged.append(error)
-      _ = line.popFirst()
+      _ = subqueue.popFirst()
       return nil
     }
   }
 
   /// Returns the attempt that a claim of a task begins.
   static func run(
-    _ stored: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, _ host: TaskDispatcher.Host,
+    _ stored: TaskRecord, _ subqueue: Subqueue, _ handler: RegisteredHandler, _ host: TaskDispatcher.Host,
     isAhead: Bool = false
   ) -> TaskRun? {
     var record = stored
     // A head of a serial queue whose time has come still has its earlier state on disk.
     if record.progress.state == .retryWait { record.progress.state = .ready }
     guard (try? record.progress.apply(.claim)) != nil else { return nil }
-    let isShort = line.family.duration(of: handler).map { $0 < TaskDispatcher.shortRun } ?? false
-    return TaskRun(stored, record, line, handler, start: host.start, isAhead: isAhead, isShort: isShort)
+    let isShort = subqueue.queue.duration(of: handler).map { $0 < TaskDispatcher.shortRun } ?? false
+    return TaskRun(stored, record, subqueue, handler, start: host.start, isAhead: isAhead, isShort: isShort)
   }
 
-  /// Begins the first task of a line by a claim that was made ahead.
+  /// Begins the first task of a subqueue by a claim that was made ahead.
   private mutating func start(
-    _ claim: ClaimsAhead.Claim, _ line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host
+    _ claim: ClaimsAhead.Claim, _ subqueue: Subqueue, _ work: inout TurnWork, _ host: TaskDispatcher.Host
   ) {
     let run = claim.run
     running.ahead.begin(run, turn: loop.turn)
-    _ = line.popFirst()
-    start(run, line, host)
+    _ = subqueue.popFirst()
+    start(run, subqueue, host)
     work.starts.append(run)
   }
 
-  private mutating func start(_ run: TaskRun, _ line: TaskLine, _ host: TaskDispatcher.Host) {
+  private mutating func start(_ run: TaskRun, _ subqueue: Subqueue, _ host: TaskDispatcher.Host) {
     running.begin(run)
-    line.countRun(1)
+    subqueue.countRun(1)
     // The task that waited to run alone does not wait any more: it was cancelled, or its queue was paused.
     if holds.suspect?.hasBegun == false { holds.suspect = nil }
-    if line.family.hasRate { line.family.take(line.id, host.clock.continuousNow.milliseconds) }
-    running.ahead.noteBegun(in: line)
+    if subqueue.queue.hasRate { subqueue.queue.take(subqueue.id, host.clock.continuousNow.milliseconds) }
+    running.ahead.noteBegun(in: subqueue)
   }
 
   /// Ends a hold of a task. Returns whether its time has come meanwhile.
@@ -350,37 +352,38 @@ extension TaskDispatcher.State {
     held[id] = count > 0 ? count : nil
     if count > 0 { return false }
     let (head, overtaken, due) = holds.release(id)
-    if let head, let line = lines[head] { lines.enqueue(line) }
-    if let (line, entry) = overtaken { insert(entry, line) }
+    if let head, let subqueue = subqueues[head] { subqueues.enqueue(subqueue) }
+    if let (subqueue, entry) = overtaken { insert(entry, subqueue) }
     guard let key = due, let host else { return false }
     timers.insert(
-      TaskTimers.Entry(deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
+      Timers.Entry(deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
     return true
   }
 
-  /// Returns whether a line has to wait for a token, and if so sets the timer for it. A task that must run alone waits
-  /// for its token before others have to end.
-  private mutating func mustWait(_ line: TaskLine, _ host: TaskDispatcher.Host) -> Bool {
-    if line.waitsForToken { return true }
-    guard let wait = line.family.wait(line.id, host.clock.continuousNow.milliseconds) else { return false }
-    line.waitsForToken = true
+  /// Returns whether a subqueue has to wait for a token, and if so sets the timer for it. A task that must run alone
+  /// waits for its token before others have to end.
+  private mutating func mustWait(_ subqueue: Subqueue, _ host: TaskDispatcher.Host) -> Bool {
+    if subqueue.waitsForToken { return true }
+    guard let wait = subqueue.queue.wait(subqueue.id, host.clock.continuousNow.milliseconds) else { return false }
+    subqueue.waitsForToken = true
     timers.insert(
-      TaskTimers.Entry(
-        deadline: host.clock.continuousNow + .milliseconds(wait), wall: nil, suspending: nil, action: .tokens(line.id)))
+      Timers.Entry(
+        deadline: host.clock.continuousNow + .milliseconds(wait), wall: nil, suspending: nil,
+        action: .tokens(subqueue.id)))
     return true
   }
 
   /// Adds the tokens of queues to the work, so that they are written with the claims that have taken them.
-  mutating func takeTokens(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
+  mutating func takeTokens(_ work: inout TurnWork, _ host: TaskDispatcher.Host) {
     if work.claims.isEmpty { return }
     var offset: Int64?
     for run in work.claims {
-      guard run.rules.rate != nil, let family = lines.families[run.record.position.queue], !family.isWritten,
-        let bucket = family.tokens
+      guard run.rules.rate != nil, let queue = subqueues.queues[run.record.position.queue], !queue.isWritten,
+        let bucket = queue.tokens
       else { continue }
-      family.isWritten = true
+      queue.isWritten = true
       if offset == nil { offset = WallTime.milliseconds(host.clock.wallNow) - host.clock.continuousNow.milliseconds }
-      work.tokens.append((family.number, bucket.shifted(by: offset ?? 0)))
+      work.tokens.append((queue.number, bucket.shifted(by: offset ?? 0)))
     }
   }
 
@@ -402,7 +405,7 @@ extension TaskDispatcher.State {
     }
     guard let host, !run.rules.isSerial || run.rules.leavesHandlers else { return task }
     timers.insert(
-      TaskTimers.Entry(
+      Timers.Entry(
         deadline: host.clock.continuousNow + host.abandonAfter, wall: nil,
         suspending: host.clock.suspendingNow + host.abandonAfter, action: .cancelOver(run.id, epoch: run.epoch)))
     return task
@@ -417,11 +420,11 @@ extension TaskDispatcher.State {
     if wasReleased { return }
     running.release(run)
     noteFree(run)
-    guard let line = lines[run.record.position.line] else { return }
+    guard let subqueue = subqueues[run.record.position.subqueue] else { return }
     // The next task of a serial queue starts when the end of this one is committed.
-    if line.rules.isSerial, !isEnded { return }
-    lines.countEnd(line)
-    lines.enqueue(line)
+    if subqueue.rules.isSerial, !isEnded { return }
+    subqueues.countEnd(subqueue)
+    subqueues.enqueue(subqueue)
   }
 
   /// Notes that the worker of an attempt is free.
@@ -430,35 +433,35 @@ extension TaskDispatcher.State {
     if running.busyCount == 0 { returnPostponed() }
   }
 
-  /// Applies the committed end of an attempt. `entry` is the task if it is in line again.
-  mutating func end(_ run: TaskRun, _ entry: LineEntry?) {
+  /// Applies the committed end of an attempt. `entry` is the task if it is queued again.
+  mutating func end(_ run: TaskRun, _ entry: QueuedTask?) {
     let (isReleased, wasEnded) = run.state.withLock { state in
       defer { state.isEnded = true }
       state.isSettled = true
       return (state.isReleased, state.isEnded)
     }
     running.end(run, hasWorker: !isReleased)
-    guard let line = lines[run.record.position.line] else {
-      if let entry { insert(entry, run.record.position.line) }
+    guard let subqueue = subqueues[run.record.position.subqueue] else {
+      if let entry { insert(entry, run.record.position.subqueue) }
       return
     }
-    line.noteEnded(run.stored.position.key(of: run.id))
+    subqueue.noteEnded(run.stored.position.key(of: run.id))
     if let entry {
-      line.insert(entry)
-      waitForHead(line, entry)
+      subqueue.insert(entry)
+      waitForHead(subqueue, entry)
     }
-    if line.rules.isSerial, isReleased, !wasEnded { lines.countEnd(line) }
-    lines.enqueue(line)
+    if subqueue.rules.isSerial, isReleased, !wasEnded { subqueues.countEnd(subqueue) }
+    subqueues.enqueue(subqueue)
   }
 
   /// Lets the next task of a serial queue be claimed in the same commit that ends this one. It begins after that
   /// commit.
-  mutating func endEarly(_ settlement: TaskSettlement) {
+  mutating func endEarly(_ settlement: Settlement) {
     let run = settlement.run
-    // A child that becomes ready in the commit may come before the next task in line.
+    // A child that becomes ready in the commit may come before the next queued task.
     if parents.mayHave(run.id) { return }
     guard run.rules.isSerial, !run.rules.strictDurableOrder, case .outcome(.done) = settlement.end,
-      let line = lines[run.record.position.line]
+      let subqueue = subqueues[run.record.position.subqueue]
     else { return }
     let isFirst = run.state.withLock { state in
       if !state.isReleased || state.isEnded { return false }
@@ -466,29 +469,31 @@ extension TaskDispatcher.State {
       return true
     }
     if !isFirst { return }
-    lines.countEnd(line)
-    lines.enqueue(line)
+    subqueues.countEnd(subqueue)
+    subqueues.enqueue(subqueue)
   }
 
   /// Undoes `endEarly` after a commit that failed.
-  mutating func undoEnd(_ settlement: TaskSettlement) {
+  mutating func undoEnd(_ settlement: Settlement) {
     let run = settlement.run
-    guard run.rules.isSerial, run.state.withLock({ $0.isEnded }), let line = lines[run.record.position.line] else {
+    guard run.rules.isSerial, run.state.withLock({ $0.isEnded }), let subqueue = subqueues[run.record.position.subqueue]
+    else {
       return
     }
     run.state.withLock { $0.isEnded = false }
-    line.countRun(1)
+    subqueue.countRun(1)
   }
 
-  /// Sets a timer for the head of a serial queue that waits for its next attempt, so that its line is examined then.
-  mutating func waitForHead(_ line: TaskLine, _ entry: LineEntry) {
+  /// Sets a timer for the head of a serial queue that waits for its next attempt, so that its subqueue is examined
+  /// then.
+  mutating func waitForHead(_ subqueue: Subqueue, _ entry: QueuedTask) {
     guard let host, entry.state == .retryWait, let value = entry.value,
       let record = try? TaskRecord(value, stamp: entry.stamp)
     else { return }
     let wait = WallTime.wait(from: host.clock.wallNow, to: record.position.due)
     let deadline = host.clock.continuousNow + min(wait, .milliseconds(record.delay))
     timers.insert(
-      TaskTimers.Entry(deadline: deadline, wall: nil, suspending: nil, action: .line(line.id, key: entry.key)))
+      Timers.Entry(deadline: deadline, wall: nil, suspending: nil, action: .subqueue(subqueue.id, key: entry.key)))
   }
 
   // MARK: - Timers
@@ -503,7 +508,7 @@ extension TaskDispatcher.State {
         runs[id]?.epoch != epoch
       case .abandon(let id, let epoch): abandonable[AttemptKey(id: id, epoch: epoch)] == nil
       case .suspect: !hasSuspect
-      case .task, .line, .tokens, .schedule, .ageing: false
+      case .task, .subqueue, .tokens, .schedule, .ageing: false
       }
     }
   }

@@ -55,7 +55,7 @@ extension TaskDispatcher {
     var rest = ids[...]
     // The lock is held for a short time only.
     while !rest.isEmpty {
-      let chunk = rest.prefix(TaskWork.batchMaximum)
+      let chunk = rest.prefix(TurnWork.batchMaximum)
       rest = rest.dropFirst(chunk.count)
       state.withLock { state in
         for id in chunk {
@@ -81,11 +81,11 @@ extension TaskDispatcher {
     var isDue = false
     // The lock is held for a short time only.
     var (rest, left) = (ids.makeIterator(), ids.count)
-    while left > TaskWork.batchMaximum {
+    while left > TurnWork.batchMaximum {
       state.withLock { state in
-        for _ in 0..<TaskWork.batchMaximum { if let id = rest.next(), state.release(id) { isDue = true } }
+        for _ in 0..<TurnWork.batchMaximum { if let id = rest.next(), state.release(id) { isDue = true } }
       }
-      left -= TaskWork.batchMaximum
+      left -= TurnWork.batchMaximum
     }
     let host = state.withLock { state in
       while let id = rest.next() { if state.release(id) { isDue = true } }

@@ -4,12 +4,12 @@ internal import Synchronization
 internal import Varve
 
 /// The work that a scheduler does next, in one commit beside the writer: a turn of its loop.
-struct TaskWork {
-  var settlements: [TaskSettlement] = []
+struct TurnWork {
+  var settlements: [Settlement] = []
   /// The tasks whose time has come, with the keys of their rows.
   var due: [(id: TaskID, key: [UInt8])] = []
   /// The attempts whose time limit or lease has expired.
-  var timeouts: [TaskSettlement] = []
+  var timeouts: [Settlement] = []
   /// The attempts that have run for long since a task was enqueued that depends on theirs.
   var awaited: [TaskRun] = []
   /// The attempts that have ended, and whose handlers are abandoned: they have lost their workers without having
@@ -27,10 +27,10 @@ struct TaskWork {
   var hasOnlyBegun = false
   /// The keys of claims that are deleted, because their tasks have changed.
   var strayClaims: [[UInt8]] = []
-  /// The lines whose tasks are to be read from disk, each with the key to start from.
-  var refills: [(line: LineID, from: [UInt8])] = []
-  /// The first tasks of lines whose values are to be read.
-  var loads: [(line: LineID, key: [UInt8])] = []
+  /// The subqueues whose tasks are to be read from disk, each with the key to start from.
+  var refills: [(subqueue: SubqueueID, from: [UInt8])] = []
+  /// The first tasks of subqueues whose values are to be read.
+  var loads: [(subqueue: SubqueueID, key: [UInt8])] = []
   /// The tasks that have ended, and whose children are to receive this.
   var pending: [TaskID] = []
   /// The tokens of queues that are to be written.
@@ -38,26 +38,26 @@ struct TaskWork {
   /// The schedules whose next time may have come.
   var schedules: [String] = []
   /// The changes that callers have requested.
-  var requests: [TaskRequest] = []
+  var requests: [ChangeRequest] = []
   /// The queues whose waiting tasks move up.
   var ageing: [UInt32] = []
   /// The key from which on rows of timers are to be read, or `nil` if none are.
   var timersFrom: [UInt8]?
-  /// The errors for rows of lines that can't be read.
+  /// The errors for rows of subqueues that can't be read.
   var damaged: [DamagedTask] = []
   /// The first tasks of kinds that have no handler, with the names of their queues.
   var unhandled: [(record: TaskRecord, queue: QueueName)] = []
 
   /// The number of timers that have fired.
   var timerCount = 0
-  /// Whether more lines are to be looked at in the next turn.
+  /// Whether more subqueues are to be looked at in the next turn.
   var isUnfinished = false
   /// The number of children that the commit may change.
-  var childMaximum = TaskWork.batchMaximum
+  var childMaximum = TurnWork.batchMaximum
   /// The number of tasks that the commit may make for times of schedules.
-  var slotMaximum = TaskWork.share
+  var slotMaximum = TurnWork.share
   /// The number of tasks that may move up.
-  var agedMaximum = TaskWork.share
+  var agedMaximum = TurnWork.share
 
   var isEmpty: Bool {
     settlements.isEmpty && due.isEmpty && timeouts.isEmpty && claims.isEmpty && refills.isEmpty && loads.isEmpty
@@ -80,14 +80,14 @@ struct TaskWork {
   }
 
   /// The number of tasks that may be added. A share is left to the times of schedules, and to tasks that move up.
-  var left: Int {
+  var remaining: Int {
     let shares = (schedules.isEmpty ? 0 : 1) + (ageing.isEmpty ? 0 : 1)
     return max(0, Self.batchMaximum - taskCount - shares * Self.share)
   }
 
   /// Divides what is left among the tasks that the commit finds.
   mutating func divideRest() {
-    let (rest, kinds) = (left, 1 + (schedules.isEmpty ? 0 : 1) + (ageing.isEmpty ? 0 : 1))
+    let (rest, kinds) = (remaining, 1 + (schedules.isEmpty ? 0 : 1) + (ageing.isEmpty ? 0 : 1))
     childMaximum = rest / kinds
     slotMaximum = Self.share + rest / kinds
     agedMaximum = Self.share + rest / kinds
@@ -100,11 +100,11 @@ extension TaskDispatcher {
   /// The work consists, in this order, of what has ended, what is due, and what begins. `start` is the number of the
   /// start that asks: if another host runs tasks by now, the result is `nil`. On a full disk
   /// the work has no task that begins or becomes ready.
-  func takeWork(_ start: UInt32, isDiskFull: Bool = false) -> TaskWork? {
+  func takeWork(_ start: UInt32, isDiskFull: Bool = false) -> TurnWork? {
     state.withLock { state in
       guard let host = state.host, host.start == start else { return nil }
       state.isDiskFull = isDiskFull
-      var work = TaskWork()
+      var work = TurnWork()
       state.loop.beginTurn()
       let hasEnds = !state.running.settlements.isEmpty || !state.parents.pending.isEmpty
       state.loop.takeRequest(&work, hasEnds: hasEnds)
@@ -170,15 +170,15 @@ extension TaskDispatcher {
   /// Returns the host if it is to be woken, the attempt that the worker runs next, and whether the end was refused
   /// because the attempt was ended otherwise.
   func finish(
-    _ run: TaskRun, _ end: TaskEnd, after nanoseconds: Double
+    _ run: TaskRun, _ end: AttemptEnd, after nanoseconds: Double
   ) -> (host: Host?, next: TaskRun?, isRefused: Bool) {
     defer { endCount.add(1, ordering: .releasing) }
     return state.withLock { state in
       // The handler belongs to an earlier start, and was abandoned.
       guard state.isOfHost(run) else { return (nil, nil, true) }
       let isFirst = run.settle()
-      if isFirst { state.running.settlements.append(TaskSettlement(run: run, end: end)) }
-      state.lines[run.record.position.line]?.family.note(nanoseconds, of: run.handler)
+      if isFirst { state.running.settlements.append(Settlement(run: run, end: end)) }
+      state.subqueues[run.record.position.subqueue]?.queue.note(nanoseconds, of: run.handler)
       state.release(run)
       // A close of the database waits for the loop, and not for workers.
       let next = worker.isStopping ? nil : state.beginAhead()
@@ -223,10 +223,10 @@ extension TaskDispatcher {
   static let shortRun = 1e5
   private static let look = Duration.microseconds(150)
 
-  /// Puts a task into its line.
-  func insert(_ entry: LineEntry, _ line: LineID) {
+  /// Puts a task into its subqueue.
+  func insert(_ entry: QueuedTask, _ subqueue: SubqueueID) {
     let host = state.withLock { state in
-      state.insert(entry, line)
+      state.insert(entry, subqueue)
       return state.wakingHost()
     }
     host?.wake()
@@ -240,7 +240,7 @@ extension TaskDispatcher {
     }
   }
 
-  func insert(_ timer: TaskTimers.Entry) {
+  func insert(_ timer: Timers.Entry) {
     state.withLock { state in
       state.timers.insert(timer)
       state.dropEndedAttempts()
@@ -249,7 +249,7 @@ extension TaskDispatcher {
 
   /// Takes back work that could not be written, so that it is done again. Returns false if another host runs tasks by
   /// now, or none.
-  func requeue(_ work: TaskWork, of start: UInt32) -> Bool {
+  func requeue(_ work: TurnWork, of start: UInt32) -> Bool {
     state.withLock { state in
       guard let host = state.host, host.start == start else { return false }
       let now = host.clock.continuousNow
@@ -258,16 +258,16 @@ extension TaskDispatcher {
       state.running.ahead.putBack(strays: work.strayClaims)
       state.loop.endCommit()
       let actions =
-        work.due.map { TaskTimers.Action.task($0.id, key: $0.key) } + work.schedules.map { .schedule($0) }
+        work.due.map { Timers.Action.task($0.id, key: $0.key) } + work.schedules.map { .schedule($0) }
         + work.ageing.map { .ageing($0) }
       for action in actions {
-        state.timers.insert(TaskTimers.Entry(deadline: now, wall: nil, suspending: nil, action: action))
+        state.timers.insert(Timers.Entry(deadline: now, wall: nil, suspending: nil, action: action))
       }
       // Their workers stay released. They are abandoned again so that this is stored as an event.
       for run in work.abandoned {
         state.running.putBack(abandoned: run)
         state.timers.insert(
-          TaskTimers.Entry(
+          Timers.Entry(
             deadline: now, wall: nil, suspending: nil, action: .abandon(run.id, epoch: run.epoch)))
       }
       return true
@@ -277,7 +277,7 @@ extension TaskDispatcher {
   /// Returns whether another host than that of a start runs tasks by now.
   func isReplaced(_ start: UInt32) -> Bool { state.withLock { $0.host.map { $0.start != start } ?? false } }
 
-  /// Applies the effects of a commit beside the writer to lines and timers.
+  /// Applies the effects of a commit beside the writer to subqueues and timers.
   ///
   /// If another host runs tasks by now, its start has read them from disk.
   func apply(_ changes: AsideDelta, of start: UInt32) {
@@ -292,10 +292,10 @@ extension TaskDispatcher {
       state.parents.end(changes.pending)
       // If no transaction is changing a task any more, the next commit continues with these.
       if state.held.isEmpty { state.parents.end(changes.heldPending) } else { state.parents.hold(changes.heldPending) }
-      for (line, id, key) in changes.removed { state.remove(id, key, from: line) }
+      for (subqueue, id, key) in changes.removed { state.remove(id, key, from: subqueue) }
       // A transaction may have changed the task after this commit, and may have been acknowledged before this call.
-      for (line, entry) in changes.entries where !state.loop.removedMeanwhile.contains(entry.key) {
-        state.insert(entry, line)
+      for (subqueue, entry) in changes.entries where !state.loop.removedMeanwhile.contains(entry.key) {
+        state.insert(entry, subqueue)
       }
       for key in changes.removedTimers { state.timers.removeTask(key) }
       for timer in changes.timers { state.timers.insert(timer, host.clock) }
@@ -307,7 +307,7 @@ extension TaskDispatcher {
   }
 
   /// Settles attempts whose handlers have not returned. Returns the host if it is to be woken.
-  func settle(_ settlements: [TaskSettlement]) -> Host? {
+  func settle(_ settlements: [Settlement]) -> Host? {
     state.withLock { state in
       state.running.settlements += settlements
       return state.wakingHost()
@@ -317,7 +317,7 @@ extension TaskDispatcher {
   /// Adds a request. Returns the host if it is to be woken.
   ///
   /// The outer optional is `nil` if no host runs tasks, or if it is stopping.
-  func add(_ request: TaskRequest) -> Host?? {
+  func add(_ request: ChangeRequest) -> Host?? {
     state.withLock { state -> Host?? in
       guard state.host != nil, !state.isStopping else { return .none }
       state.loop.requests.append(request)
@@ -345,16 +345,16 @@ extension TaskDispatcher {
 
   /// Applies the committed end of an attempt.
   ///
-  /// `entry` is the task if it is in line again. `sawCancel` says whether the commit has taken account of a request to
+  /// `entry` is the task if it is queued again. `sawCancel` says whether the commit has taken account of a request to
   /// cancel the attempt.
   func didSettle(
-    _ run: TaskRun, _ entry: LineEntry?, _ timers: [TaskTimers.Entry], isDone: Bool = false, sawCancel: Bool = false
+    _ run: TaskRun, _ entry: QueuedTask?, _ timers: [Timers.Entry], isDone: Bool = false, sawCancel: Bool = false
   ) {
     let host = state.withLock { state -> Host? in
       guard state.isOfHost(run) else { return nil }
       state.end(run, entry)
       if !sawCancel, run.state.withLock({ $0.isCancelling }) {
-        state.loop.requests.append(TaskRequest(.cancelMissed, [run.id]))
+        state.loop.requests.append(ChangeRequest(.cancelMissed, [run.id]))
       }
       // A dead task may be revived while children wait for it, so only a task that is done is removed.
       if isDone { state.parents.remove(run.id) }
@@ -366,16 +366,16 @@ extension TaskDispatcher {
   }
 
   /// Ends an attempt in memory alone, because its end can't be written. Its task does not run until the next start.
-  func leaveOut(_ settlement: TaskSettlement, _ timers: [TaskTimers.Entry]) {
+  func leaveOut(_ settlement: Settlement, _ timers: [Timers.Entry]) {
     let run = settlement.run
     let isDone = if case .outcome(.done) = settlement.end { true } else { false }
     let host = state.withLock { state -> Host? in
       guard state.isOfHost(run) else { return nil }
       state.holds.leaveOut(run.id, isDone: isDone)
-      var entry: LineEntry?
+      var entry: QueuedTask?
       if run.rules.isSerial, !isDone {
         // The head is reported as one that blocks its queue.
-        entry = LineEntry(run.stored, run.stored.bytes)
+        entry = QueuedTask(run.stored, run.stored.bytes)
         entry?.state = .parked
       }
       state.end(run, entry)
@@ -396,26 +396,28 @@ extension TaskDispatcher {
     }
   }
 
-  /// Puts the tasks of claims that were not committed back into their lines, forgets the claims that were to be made
-  /// ahead, and takes back the settlements.
+  /// Puts the tasks of claims that were not committed back into their subqueues, forgets the claims that were to be
+  /// made ahead, and takes back the settlements.
   ///
   /// With `isLeaving`, the tasks do not run until the next start.
-  func undo(_ claims: [TaskRun], ahead: [TaskRun], _ settlements: [TaskSettlement], isLeaving: Bool = false) {
+  func undo(_ claims: [TaskRun], ahead: [TaskRun], _ settlements: [Settlement], isLeaving: Bool = false) {
     state.withLock { state in
       for run in ahead where state.isOfHost(run) { state.running.ahead.forget(run) }
       for run in claims where state.isOfHost(run) {
         // A transaction may have cancelled the attempt, which will not end.
-        if run.state.withLock({ $0.isCancelling }) { state.loop.requests.append(TaskRequest(.cancelMissed, [run.id])) }
+        if run.state.withLock({ $0.isCancelling }) {
+          state.loop.requests.append(ChangeRequest(.cancelMissed, [run.id]))
+        }
         state.running.undoBegin(run)
         state.noteFree(run)
-        guard let line = state.lines[run.record.position.line] else { continue }
-        state.lines.countEnd(line)
-        line.family.giveBack(line.id)
-        var entry = LineEntry(run.stored, run.stored.bytes)
+        guard let subqueue = state.subqueues[run.record.position.subqueue] else { continue }
+        state.subqueues.countEnd(subqueue)
+        subqueue.queue.giveBack(subqueue.id)
+        var entry = QueuedTask(run.stored, run.stored.bytes)
         entry.state = .ready
         if isLeaving { state.holds.leaveOut(run.id, isDone: false) }
-        line.insert(entry)
-        state.lines.enqueue(line)
+        subqueue.insert(entry)
+        state.subqueues.enqueue(subqueue)
       }
       let settlements = settlements.filter { state.isOfHost($0.run) }
       state.running.settlements.insert(contentsOf: settlements, at: 0)
@@ -423,43 +425,43 @@ extension TaskDispatcher {
     }
   }
 
-  /// Adds entries that were read from disk to a line. `entries` is `nil` if reading has failed.
+  /// Adds entries that were read from disk to a subqueue. `entries` is `nil` if reading has failed.
   ///
   /// Like the methods that follow, it has no effect if another host than that of the start runs tasks by now: the read
-  /// was begun for lines and timers that do not exist any more.
+  /// was begun for subqueues and timers that do not exist any more.
   ///
   /// `next` is the first key that was not read, or `nil` if there are no more. Returns the number of entries that are
-  /// not in line.
+  /// not queued.
   @discardableResult
-  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?, of start: UInt32) -> Int {
+  func refill(_ id: SubqueueID, from: [UInt8], _ entries: [QueuedTask]?, next: [UInt8]?, of start: UInt32) -> Int {
     state.withLock { state in
-      guard state.isOfHost(start), let line = state.lines[id] else { return entries?.count ?? 0 }
+      guard state.isOfHost(start), let subqueue = state.subqueues[id] else { return entries?.count ?? 0 }
       var skippedCount = 0
       if let entries {
         let runs = state.running.runs
-        skippedCount = line.endRefill(entries, from: from, next: next) { runs[$0] != nil }
+        skippedCount = subqueue.endRefill(entries, from: from, next: next) { runs[$0] != nil }
       } else {
-        line.failRefill()
+        subqueue.failRefill()
       }
-      state.lines.enqueueRead(line)
-      if let first = line.first { state.waitForHead(line, first) }
+      state.subqueues.enqueueRead(subqueue)
+      if let first = subqueue.first { state.waitForHead(subqueue, first) }
       return skippedCount
     }
   }
 
-  /// Takes lines into account again whose first tasks could not be read.
-  func failLoads(_ lines: [LineID], of start: UInt32) {
+  /// Takes subqueues into account again whose first tasks could not be read.
+  func failLoads(_ subqueues: [SubqueueID], of start: UInt32) {
     state.withLock { state in
       guard state.isOfHost(start) else { return }
-      for id in lines { if let line = state.lines[id] { state.lines.enqueueRead(line) } }
+      for id in subqueues { if let subqueue = state.subqueues[id] { state.subqueues.enqueueRead(subqueue) } }
     }
   }
 
-  func loadFirst(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?, of start: UInt32) {
+  func loadFirst(_ id: SubqueueID, _ key: [UInt8], _ value: [UInt8]?, of start: UInt32) {
     state.withLock { state in
-      guard state.isOfHost(start), let line = state.lines[id] else { return }
-      line.loadFirst(key, value)
-      state.lines.enqueueRead(line)
+      guard state.isOfHost(start), let subqueue = state.subqueues[id] else { return }
+      subqueue.loadFirst(key, value)
+      state.subqueues.enqueueRead(subqueue)
     }
   }
 

@@ -2,7 +2,7 @@ internal import FutexLocks
 internal import Synchronization
 internal import Varve
 
-/// The tasks that run next, in memory: lines of queues, timers, and running attempts, as of the last acknowledged
+/// The tasks that run next, in memory: subqueues of queues, timers, and running attempts, as of the last acknowledged
 /// commit.
 ///
 /// The effects of commits of transactions arrive by `acknowledge`, those of the scheduler's work by `takeWork` and the
@@ -13,11 +13,11 @@ public final class TaskDispatcher: Sendable {
     var host: Host?
 
     // What belongs to a start. A detach replaces each of these.
-    var lines = TaskLines()
-    var timers = TaskTimers()
+    var subqueues = Subqueues()
+    var timers = Timers()
     var running = RunningTasks()
-    var holds = TaskHolds()
-    var parents = TaskParents()
+    var holds = Holds()
+    var parents = Parents()
     var loop = DispatchLoop()
 
     // What survives a detach.
@@ -69,7 +69,7 @@ public final class TaskDispatcher: Sendable {
     /// Called without the lock when the tasks of a copy may run from now on.
     let released: @Sendable () -> Void
     /// Counts what the scheduler does.
-    var recorder = TaskStatisticsRecorder()
+    var recorder = StatisticsRecorder()
   }
 
   let state: FutexLock<State>
@@ -130,13 +130,13 @@ public final class TaskDispatcher: Sendable {
   func isHost(_ start: UInt32) -> Bool { state.withLock { $0.isOfHost(start) } }
 
   /// Attaches a host, which runs the tasks from now on. Returns false if another host is attached.
-  func attach(_ host: Host, _ handlers: TaskHandlers) -> Bool {
+  func attach(_ host: Host, _ handlers: HandlerRegistry) -> Bool {
     state.withLock { state in
       guard state.host == nil else { return false }
       state.host = host
       state.running.handlers = handlers
       state.isStopping = false
-      state.lines.isDiscovered = false
+      state.subqueues.isDiscovered = false
       state.timers.beginClocks(host.clock)
       return true
     }
@@ -148,14 +148,15 @@ public final class TaskDispatcher: Sendable {
   /// Whether no task begins, because the disk was full at the last turn of the loop.
   var isDiskFull: Bool { state.withLock { $0.isDiskFull } }
 
-  /// Adds the lines that have tasks on disk, and lets the host take work. All other lines have no tasks on disk.
-  func discover(_ lines: [LineID]) {
+  /// Adds the subqueues that have tasks on disk, and lets the host take work. All other subqueues have no tasks on
+  /// disk.
+  func discover(_ subqueues: [SubqueueID]) {
     let host = state.withLock { state in
-      for id in lines {
-        guard let line = state.line(id, isOnDisk: true) else { continue }
-        state.lines.enqueue(line)
+      for id in subqueues {
+        guard let subqueue = state.subqueue(id, isOnDisk: true) else { continue }
+        state.subqueues.enqueue(subqueue)
       }
-      state.lines.isDiscovered = true
+      state.subqueues.isDiscovered = true
       state.recoveredStart = state.host?.start
       return state.beginPumping()
     }
@@ -175,7 +176,7 @@ public final class TaskDispatcher: Sendable {
     state.withLock { state in
       guard let clock = state.host?.clock else { return }
       let offset = clock.continuousNow.milliseconds - WallTime.milliseconds(clock.wallNow)
-      state.lines.loadTokens(tokens.mapValues { $0.shifted(by: offset) })
+      state.subqueues.loadTokens(tokens.mapValues { $0.shifted(by: offset) })
     }
   }
 
@@ -194,9 +195,9 @@ public final class TaskDispatcher: Sendable {
   func use(_ handler: RegisteredHandler) {
     let host = state.withLock { state in
       // It may be among those that a start has set.
-      // A line passes tasks only of kinds that are noted.
+      // A subqueue passes tasks only of kinds that are noted.
       if state.running.handlers.addIfNew(handler), state.running.unhandled.remove(handler.kind) != nil {
-        state.lines.lookAgain()
+        state.subqueues.lookAgain()
       }
       return state.wakingHost()
     }
@@ -206,11 +207,11 @@ public final class TaskDispatcher: Sendable {
   /// Sets the handlers of the host. Tasks that waited for a handler are taken into account again.
   ///
   /// `handlers` is called with the lock held, so that of several calls at once the last one sets the newest handlers.
-  func use(_ handlers: () -> TaskHandlers) {
+  func use(_ handlers: () -> HandlerRegistry) {
     let host = state.withLock { state in
       state.running.handlers = handlers()
       state.running.unhandled = []
-      state.lines.lookAgain()
+      state.subqueues.lookAgain()
       return state.wakingHost()
     }
     host?.wake()
@@ -222,11 +223,11 @@ public final class TaskDispatcher: Sendable {
   /// The serial queues whose head is dead or parked, with its id and state.
   var blockedHeads: [(queue: QueueName, id: TaskID, state: TaskState)] {
     state.withLock { state in
-      state.lines.values.compactMap { line in
-        guard line.rules.isSerial, let first = line.first, first.state == .dead || first.state == .parked else {
+      state.subqueues.values.compactMap { subqueue in
+        guard subqueue.rules.isSerial, let first = subqueue.first, first.state == .dead || first.state == .parked else {
           return nil
         }
-        return (line.name, first.id, first.state)
+        return (subqueue.name, first.id, first.state)
       }.sorted { $0.0 < $1.0 }
     }
   }
@@ -244,18 +245,18 @@ public final class TaskDispatcher: Sendable {
       state.acknowledged = max(state.acknowledged, version)
       state.note(delta.names)
       state.lastID = max(state.lastID, delta.lastID)
-      for (lineID, id, key) in delta.removed {
+      for (subqueueID, id, key) in delta.removed {
         state.loop.noteRemoved(key)
-        state.remove(id, key, from: lineID)
+        state.remove(id, key, from: subqueueID)
       }
       guard let host = state.host else { return (Host?.none, false, Host?.none) }
       for id in delta.parents { state.parents.insert(id) }
       state.parents.end(delta.pending)
-      for (line, entry) in delta.entries { state.insert(entry, line) }
-      for (lineID, key) in delta.more {
-        guard let line = state.line(lineID) else { continue }
-        line.noteMore(from: key)
-        state.lines.enqueue(line)
+      for (subqueue, entry) in delta.entries { state.insert(entry, subqueue) }
+      for (subqueueID, key) in delta.more {
+        guard let subqueue = state.subqueue(subqueueID) else { continue }
+        subqueue.noteMore(from: key)
+        state.subqueues.enqueue(subqueue)
       }
       let before = state.timers.first?.deadline
       for (parent, child) in delta.waits { state.note(child, waitingFor: parent, host) }
@@ -270,9 +271,9 @@ public final class TaskDispatcher: Sendable {
         }
         if let task = state.cancel(run) { cancelled.append(task) }
       }
-      for begin in stride(from: 0, to: missed.count, by: TaskWork.batchMaximum) {
-        let ids = Array(missed[begin...].prefix(TaskWork.batchMaximum))
-        state.loop.requests.append(TaskRequest(.cancelMissed, ids))
+      for begin in stride(from: 0, to: missed.count, by: TurnWork.batchMaximum) {
+        let ids = Array(missed[begin...].prefix(TurnWork.batchMaximum))
+        state.loop.requests.append(ChangeRequest(.cancelMissed, ids))
       }
       return (state.wakingHost(), state.timers.first?.deadline != before, released)
     }
@@ -285,14 +286,14 @@ public final class TaskDispatcher: Sendable {
 
 extension TaskDispatcher.State {
   /// Detaches the host, and forgets what belongs to its start. Returns the requests of callers, which must be failed.
-  mutating func endStart() -> [TaskRequest] {
+  mutating func endStart() -> [ChangeRequest] {
     let requests = loop.requests
     host = nil
-    lines = TaskLines()
-    timers = TaskTimers()
+    subqueues = Subqueues()
+    timers = Timers()
     running = RunningTasks()
-    holds = TaskHolds()
-    parents = TaskParents()
+    holds = Holds()
+    parents = Parents()
     loop = DispatchLoop()
     return requests
   }
@@ -302,57 +303,59 @@ extension TaskDispatcher.State {
     for (name, queue) in queues {
       names[name] = queue
       texts[queue.number] = name
-      lines.setPaused(queue.isPaused, queue.number)
+      subqueues.setPaused(queue.isPaused, queue.number)
     }
   }
 
-  /// Returns a line, which is made if it does not exist. Returns `nil` if no host runs tasks, or if the queue is not
-  /// known.
-  mutating func line(_ id: LineID, isOnDisk: Bool? = nil) -> TaskLine? {
-    if let line = lines[id] { return line }
-    guard let family = family(id.queue) else { return nil }
-    let line = lines.add(id, family, isOnDisk: isOnDisk)
-    beginAgeing(family)
-    return line
+  /// Returns a subqueue, which is made if it does not exist. Returns `nil` if no host runs tasks, or if the queue is
+  /// not known.
+  mutating func subqueue(_ id: SubqueueID, isOnDisk: Bool? = nil) -> Subqueue? {
+    if let subqueue = subqueues[id] { return subqueue }
+    guard let queueState = queueState(id.queue) else { return nil }
+    let subqueue = subqueues.add(id, queueState, isOnDisk: isOnDisk)
+    beginAgeing(queueState)
+    return subqueue
   }
 
-  private mutating func family(_ number: UInt32) -> QueueFamily? {
-    if let family = lines.families[number] { return family }
+  private mutating func queueState(_ number: UInt32) -> QueueState? {
+    if let queueState = subqueues.queues[number] { return queueState }
     guard let host, let name = texts[number] else { return nil }
-    return lines.addFamily(number, name, host.rules(name), isPaused: names[name]?.isPaused ?? false)
+    return subqueues.addQueue(number, name, host.rules(name), isPaused: names[name]?.isPaused ?? false)
   }
 
-  private mutating func beginAgeing(_ family: QueueFamily) {
-    guard let host, let wait = family.rules.ageingTime, lines.ageing.insert(family.number).inserted else { return }
+  private mutating func beginAgeing(_ queueState: QueueState) {
+    guard let host, let wait = queueState.rules.ageingTime, subqueues.ageing.insert(queueState.number).inserted else {
+      return
+    }
     timers.insert(
-      TaskTimers.Entry(
-        deadline: host.clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(family.number)))
+      Timers.Entry(
+        deadline: host.clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(queueState.number)))
   }
 
-  /// Puts a task into its line.
-  mutating func insert(_ entry: LineEntry, _ id: LineID) {
-    guard let line = line(id) else { return }
-    line.insert(entry)
+  /// Puts a task into its subqueue.
+  mutating func insert(_ entry: QueuedTask, _ id: SubqueueID) {
+    guard let subqueue = subqueue(id) else { return }
+    subqueue.insert(entry)
     // The head of a serial queue was written again, and waits.
-    if entry.state == .retryWait { waitForHead(line, entry) }
-    lines.enqueue(line)
+    if entry.state == .retryWait { waitForHead(subqueue, entry) }
+    subqueues.enqueue(subqueue)
   }
 
   /// Forgets a task whose row was removed.
-  mutating func remove(_ id: TaskID, _ key: [UInt8], from line: LineID) {
+  mutating func remove(_ id: TaskID, _ key: [UInt8], from subqueue: SubqueueID) {
     holds.dropOvertaken(id, key)
     running.ahead.drop(id, key)
-    lines.removeTask(id, key, from: line)
+    subqueues.removeTask(id, key, from: subqueue)
   }
 
   /// Returns the host if there is work that no caller takes. The caller must wake it.
   mutating func wakingHost() -> TaskDispatcher.Host? {
-    guard let host, lines.isDiscovered, !loop.isPumping else { return nil }
+    guard let host, subqueues.isDiscovered, !loop.isPumping else { return nil }
     guard
       !running.settlements.isEmpty || !parents.pending.isEmpty || !loop.requests.isEmpty
         || !running.ahead.strays.isEmpty
         || needsTimers
-        || (!lines.ring.isEmpty && running.busyCount < host.workers && !isStopping && !areAllHeld && !isDiskFull)
+        || (!subqueues.turns.isEmpty && running.busyCount < host.workers && !isStopping && !areAllHeld && !isDiskFull)
     else { return nil }
     loop.isPumping = true
     return host
@@ -363,7 +366,7 @@ extension TaskDispatcher.State {
 
   /// Returns the host if no caller takes work, whether or not there is any. The caller must wake it.
   mutating func beginPumping() -> TaskDispatcher.Host? {
-    guard let host, lines.isDiscovered, !loop.isPumping else { return nil }
+    guard let host, subqueues.isDiscovered, !loop.isPumping else { return nil }
     loop.isPumping = true
     return host
   }

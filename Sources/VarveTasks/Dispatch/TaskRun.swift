@@ -66,7 +66,7 @@ final class TaskRun: Sendable {
   let state: Mutex<State>
 
   init(
-    _ stored: TaskRecord, _ record: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, start: UInt32,
+    _ stored: TaskRecord, _ record: TaskRecord, _ subqueue: Subqueue, _ handler: RegisteredHandler, start: UInt32,
     isAhead: Bool = false, isShort: Bool = false
   ) {
     self.stored = stored
@@ -74,8 +74,8 @@ final class TaskRun: Sendable {
     // If the process dies in this attempt, the next start notes it again.
     (record.isSuspect, record.mayHaveBegun) = (false, false)
     self.record = record
-    queue = line.name
-    rules = line.rules
+    queue = subqueue.name
+    rules = subqueue.rules
     self.handler = handler
     self.start = start
     self.isAhead = isAhead
@@ -92,9 +92,9 @@ final class TaskRun: Sendable {
   }
 
   /// Returns the timer that fires when the lease ends.
-  func leaseTimer(_ clock: any SchedulerClock) -> TaskTimers.Entry {
+  func leaseTimer(_ clock: any SchedulerClock) -> Timers.Entry {
     let end = state.withLock { $0.leaseEnd }
-    return TaskTimers.Entry(
+    return Timers.Entry(
       deadline: clock.continuousNow + max(.zero, end - clock.suspendingNow), wall: nil, suspending: end,
       action: .lease(id, epoch: epoch))
   }
@@ -144,7 +144,7 @@ struct AttemptKey: Hashable, Sendable {
 }
 
 /// The way in which an attempt ends.
-enum TaskEnd: Sendable {
+enum AttemptEnd: Sendable {
   case outcome(TaskOutcome)
   case failure(String, HandlerOptions.Decision?)
   /// The payload can't be read.
@@ -156,9 +156,9 @@ enum TaskEnd: Sendable {
   case interrupted
 }
 
-struct TaskSettlement: Sendable {
+struct Settlement: Sendable {
   let run: TaskRun
-  let end: TaskEnd
+  let end: AttemptEnd
 
   /// Whether the attempt ends because its time has expired, and its handler may still run.
   var isTimeout: Bool {

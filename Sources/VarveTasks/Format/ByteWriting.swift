@@ -94,11 +94,13 @@ struct ByteReader {
     self.offset = offset
   }
 
-  var left: Int { bytes.count - offset }
+  var remaining: Int { bytes.count - offset }
 
   mutating func number<Number: FixedWidthInteger>(_ type: Number.Type = Number.self) throws(DamagedTask) -> Number {
     let size = Number.bitWidth / 8
-    guard left >= size else { throw DamagedTask(what: "it ends at byte \(bytes.count), within a number", bytes: bytes) }
+    guard remaining >= size else {
+      throw DamagedTask(what: "it ends at byte \(bytes.count), within a number", bytes: bytes)
+    }
     defer { offset += size }
     // Safety: the bytes are within the array.
     return unsafe bytes.withUnsafeBytes { source in
@@ -114,7 +116,9 @@ struct ByteReader {
 
   mutating func sized() throws(DamagedTask) -> [UInt8] {
     let count = Int(try number(UInt32.self))
-    guard count <= left else { throw DamagedTask(what: "\(count) bytes are to follow, and \(left) do", bytes: bytes) }
+    guard count <= remaining else {
+      throw DamagedTask(what: "\(count) bytes are to follow, and \(remaining) do", bytes: bytes)
+    }
     defer { offset += count }
     return Array(bytes[offset..<(offset + count)])
   }

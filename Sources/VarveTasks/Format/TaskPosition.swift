@@ -1,9 +1,9 @@
-/// The position of a task: in line, or among the tasks that wait for a time, are parked or are blocked.
+/// The position of a task: queued, or among the tasks that wait for a time, are parked or are blocked.
 ///
 /// The position determines the key of the task's row in the part `live`.
 ///
 /// ```
-///  in line   'R', queue (4), lane, front (1), priority (1), sort key, stamp (8), ordinal (4), revision (4)
+///  queued   'R', queue (4), lane, front (1), priority (1), sort key, stamp (8), ordinal (4), revision (4)
 ///  timed     'T', due (8), id (8), revision (4)
 ///  parked    'K', queue (4), id (8), revision (4)
 ///  blocked   'B', queue (4), id (8), revision (4)
@@ -18,7 +18,7 @@
 /// Numbers are big-endian; `due` is in milliseconds since 1970, its sign bit flipped. On disk: never change.
 struct TaskPosition: Hashable, Sendable {
   enum Kind: UInt8, Sendable {
-    case line = 0x52
+    case queued = 0x52
     case timed = 0x54
     case parked = 0x4B
     case blocked = 0x42
@@ -42,16 +42,16 @@ struct TaskPosition: Hashable, Sendable {
   /// Whether the commit that enqueues the task has not been made yet.
   var isPending: Bool { stamp == Self.pendingStamp }
 
-  /// The line that the task is in, or would be in if it were ready.
-  var line: LineID { LineID(queue: queue, lane: lane) }
+  /// The subqueue that the task is in, or would be in if it were ready.
+  var subqueue: SubqueueID { SubqueueID(queue: queue, lane: lane) }
 
   /// Returns the key in `live` of a task with this position.
   func key(of id: TaskID) -> [UInt8] {
     [UInt8](atMost: 34 + 2 * sortKey.count) { key in
       key.put(kind.rawValue)
       switch kind {
-      case .line:
-        line.put(to: &key)
+      case .queued:
+        subqueue.put(to: &key)
         key.put(isFront ? UInt8(0) : 1)
         key.put(priority)
         Self.put(escaped: sortKey, to: &key)
@@ -68,7 +68,7 @@ struct TaskPosition: Hashable, Sendable {
     }
   }
 
-  /// The offset of the stamp in a key of the line.
+  /// The offset of the stamp in a key of the subqueue.
   var stampOffset: Int { 10 + (lane == 0 ? 0 : 8) + sortKey.count + sortKey.count { $0 == 0 } }
 
   private static func put(escaped bytes: [UInt8], to key: inout ByteFiller) {
@@ -239,14 +239,14 @@ enum TaskKeys {
     return key
   }
 
-  /// Returns the prefix of the keys of a queue's lines.
-  static func lines(_ queue: UInt32) -> [UInt8] {
-    var key: [UInt8] = [TaskPosition.Kind.line.rawValue]
+  /// Returns the prefix of the keys of a queue's subqueues.
+  static func subqueues(_ queue: UInt32) -> [UInt8] {
+    var key: [UInt8] = [TaskPosition.Kind.queued.rawValue]
     key.append(number: queue)
     return key
   }
 
-  /// Returns the prefix of the keys of a queue's tasks that are in no line and wait for no time.
+  /// Returns the prefix of the keys of a queue's tasks that are in no subqueue and wait for no time.
   static func waiting(_ kind: TaskPosition.Kind, _ queue: UInt32) -> [UInt8] {
     var key: [UInt8] = [kind.rawValue]
     key.append(number: queue)

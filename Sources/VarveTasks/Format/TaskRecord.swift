@@ -5,7 +5,7 @@
 ///                                               4 isSuspect
 ///  3   id (8)            11  attempt (4)       15  failures (4)     19  crashes (4)
 ///  23  snoozes (4)       27  epoch (4)         31  enqueued (8)
-///  39  stamp (8): in a row that is not in line; otherwise the key has it
+///  39  stamp (8): in a row that is not queued; otherwise the key has it
 ///  47  length of the position (2), position
 ///      kind (sized), version of the payload (2), payload (sized)
 ///      maximum attempts (4), 0: no limit       timeout in ms (8), 0: none
@@ -169,7 +169,7 @@ struct TaskRecord: Hashable, Sendable {
     tags = options.tags
   }
 
-  /// Reads a record from the value of a row. `stamp` is the stamp in the row's key if the task is in line.
+  /// Reads a record from the value of a row. `stamp` is the stamp in the row's key if the task is queued.
   init(_ bytes: [UInt8], stamp: UInt64? = nil) throws(DamagedTask) {
     var reader = ByteReader(bytes)
     let form = try reader.byte()
@@ -192,7 +192,9 @@ struct TaskRecord: Hashable, Sendable {
     enqueued = try reader.time()
     let ownStamp: UInt64 = try reader.number()
     let positionCount = Int(try reader.number(UInt16.self))
-    guard positionCount <= reader.left else { throw DamagedTask(what: "it ends within its position", bytes: bytes) }
+    guard positionCount <= reader.remaining else {
+      throw DamagedTask(what: "it ends within its position", bytes: bytes)
+    }
     position = try TaskPosition(Array(bytes[reader.offset..<(reader.offset + positionCount)]))
     position.stamp = stamp ?? ownStamp
     reader = ByteReader(bytes, at: reader.offset + positionCount)

@@ -71,13 +71,13 @@ struct InboxFile {
     id = Array(bytes[8..<24])
     commands = []
     var reader = ByteReader(bytes, at: 24)
-    while reader.left > 0 {
+    while reader.remaining > 0 {
       let offset = reader.offset
       let size = Int(try reader.number(UInt32.self))
       let sum: UInt64 = try reader.number()
-      guard size <= reader.left else {
+      guard size <= reader.remaining else {
         throw DamagedInbox(
-          what: "the command at byte \(offset) has \(size) bytes, and \(reader.left) are left")
+          what: "the command at byte \(offset) has \(size) bytes, and \(reader.remaining) are left")
       }
       let body = Array(bytes[reader.offset..<(reader.offset + size)])
       guard StableHash.of(body) == sum else {

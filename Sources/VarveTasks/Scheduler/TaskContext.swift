@@ -18,7 +18,7 @@ public struct TaskContext: Sendable {
   /// The logger of the scheduler, with the task's id, kind, queue and attempt as metadata. It is made at each access.
   public var logger: Logger {
     var logger = base
-    for (key, value) in TaskLog.metadata(run) { logger[metadataKey: key] = value }
+    for (key, value) in SchedulerLog.metadata(run) { logger[metadataKey: key] = value }
     return logger
   }
 

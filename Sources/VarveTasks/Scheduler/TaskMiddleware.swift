@@ -5,7 +5,7 @@ public import Varve
 ///
 /// It is a value that can be called, so that it fits modules with different defaults for the isolation of asynchronous
 /// closures alike.
-public struct TaskNext: Sendable {
+public struct NextHandler: Sendable {
   private let body: @Sendable () async throws -> TaskOutcome
 
   init(_ body: @escaping @Sendable () async throws -> TaskOutcome) { self.body = body }
@@ -20,7 +20,7 @@ public struct TaskNext: Sendable {
 ///
 /// ```swift
 /// struct Timing: TaskMiddleware {
-///   func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome {
+///   func run(_ context: TaskContext, _ next: NextHandler) async throws -> TaskOutcome {
 ///     let begun = ContinuousClock.now
 ///     defer { print(context.kind, ContinuousClock.now - begun) }
 ///     return try await next()
@@ -30,12 +30,12 @@ public struct TaskNext: Sendable {
 public protocol TaskMiddleware: EnqueueHook {
   /// Runs an attempt. `next` is the handler, or the middleware inside this one. The result or error of this method ends
   /// the attempt.
-  func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome
+  func run(_ context: TaskContext, _ next: NextHandler) async throws -> TaskOutcome
 }
 
 extension TaskMiddleware {
   /// Runs the next step.
-  public func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome {
+  public func run(_ context: TaskContext, _ next: NextHandler) async throws -> TaskOutcome {
     try await next()
   }
 
@@ -66,6 +66,6 @@ extension TaskScheduler {
   ) async throws -> TaskOutcome {
     guard let first = middleware.first else { return try await body() }
     let rest = middleware.dropFirst()
-    return try await first.run(context, TaskNext { try await run(rest, context, body) })
+    return try await first.run(context, NextHandler { try await run(rest, context, body) })
   }
 }

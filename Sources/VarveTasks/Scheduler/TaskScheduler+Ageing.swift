@@ -7,18 +7,18 @@ internal import Varve
 struct AgeingSearch: Sendable {
   /// The key from which on tasks are looked at.
   var from: [UInt8]
-  /// The line and the priority of the tasks that were looked at last, and the number of those that move up.
-  var line: LineID?
+  /// The subqueue and the priority of the tasks that were looked at last, and the number of those that move up.
+  var subqueue: SubqueueID?
   var priority: UInt8 = 0
   var count = 0
 }
 
 /// Tasks that move up by one priority after a time.
 extension TaskScheduler {
-  /// The maximum number of tasks of each line and priority that move up at once, the first ones in line.
+  /// The maximum number of tasks of each subqueue and priority that move up at once, the first ones.
   private static let agedMaximum = 512
   /// The maximum number of rows that a turn looks at.
-  static let agedRowMaximum = 2 * TaskWork.share
+  static let agedRowMaximum = 2 * TurnWork.share
 
   /// What a turn has found: the tasks that move up, with the keys of their rows, and for each queue that has more tasks
   /// where the search continues.
@@ -35,7 +35,7 @@ extension TaskScheduler {
     var aged = Aged()
     for queue in queues {
       guard let wait = rules(numbered: queue)?.ageingTime else { continue }
-      let search = state.withLock { $0.ageingSearches[queue] } ?? AgeingSearch(from: TaskKeys.lines(queue))
+      let search = state.withLock { $0.ageingSearches[queue] } ?? AgeingSearch(from: TaskKeys.subqueues(queue))
       do {
         try database.read { tx in
           try Self.find(
@@ -44,9 +44,9 @@ extension TaskScheduler {
         }
       } catch {
         if TaskDamage.isLasting(error) {
-          TaskLog.unreadable(logger, "the ageing of queue \(dispatcher.name(queue)?.text ?? "\(queue)")", error)
+          SchedulerLog.unreadable(logger, "the ageing of queue \(dispatcher.name(queue)?.text ?? "\(queue)")", error)
         } else {
-          TaskLog.failed(logger, error)
+          SchedulerLog.failed(logger, error)
         }
       }
     }
@@ -58,7 +58,7 @@ extension TaskScheduler {
     _ queue: UInt32, _ begin: AgeingSearch, _ oldest: Int64, _ live: Part, _ aged: inout Aged, atMost maximum: Int
   ) throws {
     var search = begin
-    var range = StorageRange(prefix: TaskKeys.lines(queue))
+    var range = StorageRange(prefix: TaskKeys.subqueues(queue))
     range.lower = search.from
     while true {
       var cursor = try live.cursor(range)
@@ -71,10 +71,10 @@ extension TaskScheduler {
           return
         }
         aged.rowCount += 1
-        let record = try TaskRecord(value, stamp: LineEntry.stamp(of: key))
-        let (line, priority) = (record.position.line, record.position.priority)
-        if line != search.line || priority != search.priority {
-          (search.line, search.priority, search.count) = (line, priority, 0)
+        let record = try TaskRecord(value, stamp: QueuedTask.stamp(of: key))
+        let (subqueue, priority) = (record.position.subqueue, record.position.priority)
+        if subqueue != search.subqueue || priority != search.priority {
+          (search.subqueue, search.priority, search.count) = (subqueue, priority, 0)
         }
         if priority == 0 || record.position.isFront || record.enqueued > oldest { continue }
         if search.count < agedMaximum {
@@ -83,7 +83,7 @@ extension TaskScheduler {
           continue
         }
         // The other tasks of this priority are passed in one step.
-        guard let next = StorageRange(prefix: line.begin + [1, priority]).upper else { return }
+        guard let next = StorageRange(prefix: subqueue.begin + [1, priority]).upper else { return }
         range.lower = next
         isPassed = true
       }
@@ -94,7 +94,7 @@ extension TaskScheduler {
   static func age(_ id: TaskID, _ key: [UInt8], _ changes: AsideChanges, _ dispatcher: TaskDispatcher) throws {
     if !dispatcher.mayChange(id) || dispatcher.run(id) != nil { return }
     guard let value = try changes.parts.live.get(key) else { return }
-    let old = try TaskRecord(value, stamp: LineEntry.stamp(of: key))
+    let old = try TaskRecord(value, stamp: QueuedTask.stamp(of: key))
     var new = old
     new.position.priority -= 1
     try changes.rewrite(old, &new)
@@ -110,7 +110,7 @@ extension TaskScheduler {
     for queue in queues {
       guard let wait = rules(numbered: queue)?.ageingTime else { continue }
       dispatcher.insert(
-        TaskTimers.Entry(
+        Timers.Entry(
           deadline: clock.continuousNow + (rest[queue] == nil ? wait : .zero), wall: nil, suspending: nil,
           action: .ageing(queue)))
     }

@@ -5,7 +5,7 @@ internal import Varve
 extension TaskScheduler {
   typealias Plans = [(run: TaskRun, plan: TaskPlan)]
 
-  func commit(_ work: TaskWork, _ database: Database, _ start: UInt32) async {
+  func commit(_ work: TurnWork, _ database: Database, _ start: UInt32) async {
     var work = work
     if !work.timeouts.isEmpty {
       // An attempt whose time has expired is settled before its handler is cancelled.
@@ -26,7 +26,7 @@ extension TaskScheduler {
   /// With `leavesChildren`, the ends of tasks are not applied to the tasks that depend on them. The next start
   /// continues with these.
   func write(
-    _ work: TaskWork, _ database: Database, _ start: UInt32, leavesChildren: Bool = false
+    _ work: TurnWork, _ database: Database, _ start: UInt32, leavesChildren: Bool = false
   ) async throws {
     let (now, continuous) = (WallTime.milliseconds(clock.wallNow), clock.continuousNow)
     let plans = makePlans(work.settlements, now)
@@ -55,7 +55,7 @@ extension TaskScheduler {
     let (written, answers, lastSlots, changed) = try await database.commitAside(
       label: "tasks", durability: isStrict ? .power : .process
     ) { [dispatcher] parts in
-      // The lines and timers of another start would not have the effects of this commit.
+      // The subqueues and timers of another start would not have the effects of this commit.
       if dispatcher.isReplaced(start) { throw DatabaseError(.closed, "the scheduler has stopped") }
       let changes = AsideChanges(
         try TaskParts(parts), now: now, continuous: continuous, dispatcher, childMaximum: work.childMaximum)
@@ -96,18 +96,18 @@ extension TaskScheduler {
     for run in dispatcher.hand(work.claims, of: start) { begin(run) }
   }
 
-  private func end(_ requests: [TaskRequest], _ answers: [TaskRequest.Answer]) async {
+  private func end(_ requests: [ChangeRequest], _ answers: [ChangeRequest.Answer]) async {
     for (request, answer) in zip(requests, answers) {
       request.end(answer)
       // A transaction is changing these tasks.
-      if request.change == .cancelMissed, !answer.left.isEmpty {
-        dispatcher.add(TaskRequest(.cancelMissed, answer.left))??.wake()
+      if request.change == .cancelMissed, !answer.remaining.isEmpty {
+        dispatcher.add(ChangeRequest(.cancelMissed, answer.remaining))??.wake()
         await Task.yield()
       }
     }
   }
 
-  private func makePlans(_ settlements: [TaskSettlement], _ now: Int64) -> Plans {
+  private func makePlans(_ settlements: [Settlement], _ now: Int64) -> Plans {
     var plans: Plans = []
     plans.reserveCapacity(settlements.count)
     for settlement in settlements {
@@ -138,11 +138,11 @@ extension TaskScheduler {
         recorder.noteRefusal(of: run)
         continue
       }
-      if plan.state == .dead { TaskLog.dead(logger, run, plan.error) }
-      var entry: LineEntry?
+      if plan.state == .dead { SchedulerLog.dead(logger, run, plan.error) }
+      var entry: QueuedTask?
       if let next = plan.next {
         switch next.position.kind {
-        case .line: entry = LineEntry(next, next.bytes)
+        case .queued: entry = QueuedTask(next, next.bytes)
         case .timed:
           dispatcher.insert(
             TimedTask(
@@ -158,12 +158,12 @@ extension TaskScheduler {
 
   /// Returns the timer that takes the worker from the handler of an attempt that has ended, or none if the handler has
   /// returned, or if nothing may overtake it.
-  func abandonTimers(of run: TaskRun) -> [TaskTimers.Entry] {
+  func abandonTimers(of run: TaskRun) -> [Timers.Entry] {
     let (isReleased, isOverdue) = run.state.withLock { ($0.isReleased, $0.isOverdue) }
     if isReleased || (run.rules.isSerial && !run.rules.leavesHandlers) { return [] }
     let wait = isOverdue ? .zero : configuration.abandonAfter.clipped
     return [
-      TaskTimers.Entry(
+      Timers.Entry(
         deadline: clock.continuousNow + wait, wall: nil, suspending: clock.suspendingNow + wait,
         action: .abandon(run.id, epoch: run.epoch))
     ]
@@ -177,7 +177,7 @@ extension TaskScheduler {
   ///
   /// `parts` are the parts of the work, the last one first. While the database is being closed it does not wait,
   /// because the close waits for it.
-  func fail(_ parts: [TaskWork], _ error: any Error, _ start: UInt32) async {
+  func fail(_ parts: [TurnWork], _ error: any Error, _ start: UInt32) async {
     var isOver = false
     for work in parts {
       dispatcher.undo(work.claims, ahead: work.ahead, work.settlements)
@@ -191,12 +191,12 @@ extension TaskScheduler {
     // Transactions changed what the commit had read each time it was tried. This is not a fault: the next commit reads
     // their changes.
     if let error = error as? DatabaseError, error.code == .conflict { return await Task.yield() }
-    TaskLog.failed(logger, error)
+    SchedulerLog.failed(logger, error)
     try? await clock.sleep(until: clock.continuousNow + .seconds(1))
   }
 }
 
-extension TaskWork {
+extension TurnWork {
   /// Returns the number of tasks that a commit has handled: those of the work, and those that it has found.
   fileprivate func taskCount(_ slots: [DueSlots], _ aged: TaskScheduler.Aged, childrenLeft: Int) -> Int {
     taskCount + slots.reduce(0) { $0 + $1.slots.count } + aged.found.count + childMaximum - childrenLeft

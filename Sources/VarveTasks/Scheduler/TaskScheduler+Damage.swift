@@ -131,7 +131,7 @@ enum TaskDamage {
 extension TaskScheduler {
   /// Commits work after a commit of all of it has failed because something is damaged: each half of it alone, and so
   /// on. What fails by itself is left out.
-  func writeParts(of work: TaskWork, _ database: Database, _ start: UInt32) async {
+  func writeParts(of work: TurnWork, _ database: Database, _ start: UInt32) async {
     // The last one is next.
     var parts = [work]
     while let part = parts.popLast() {
@@ -153,56 +153,56 @@ extension TaskScheduler {
   ///
   /// Throws an error that is not about damage.
   private func leaveOut(
-    _ work: TaskWork, _ error: any Error, _ database: Database, _ start: UInt32
+    _ work: TurnWork, _ error: any Error, _ database: Database, _ start: UInt32
   ) async throws {
     if let run = work.settlements.first?.run, !dispatcher.withChildren([run.id]).isEmpty {
       // What depends on the task may be what can't be read. The next start tries again to let it run.
       dispatcher.beginCommit(start)
       do {
         try await write(work, database, start, leavesChildren: true)
-        return TaskLog.unreadable(logger, "the tasks that depend on task \(run.id)", error)
+        return SchedulerLog.unreadable(logger, "the tasks that depend on task \(run.id)", error)
       } catch let other where TaskDamage.isLasting(other) {}
     }
     for settlement in work.settlements {
       let run = settlement.run
-      TaskLog.unreadable(logger, "the end of an attempt of task \(run.id)", error)
+      SchedulerLog.unreadable(logger, "the end of an attempt of task \(run.id)", error)
       dispatcher.leaveOut(settlement, abandonTimers(of: run))
       if settlement.isTimeout { run.state.withLock { $0.task }?.cancel() }
     }
-    for run in work.claims { TaskLog.unreadable(logger, "the beginning of task \(run.id)", error) }
+    for run in work.claims { SchedulerLog.unreadable(logger, "the beginning of task \(run.id)", error) }
     dispatcher.undo(work.claims, ahead: work.ahead, [], isLeaving: true)
     // The next start finds the claims that can't be deleted, and attempts of which no row says that they have begun.
-    for (id, _) in work.due { TaskLog.unreadable(logger, "task \(id), which is due", error) }
-    for id in work.pending { TaskLog.unreadable(logger, "the tasks that depend on task \(id)", error) }
+    for (id, _) in work.due { SchedulerLog.unreadable(logger, "task \(id), which is due", error) }
+    for id in work.pending { SchedulerLog.unreadable(logger, "the tasks that depend on task \(id)", error) }
     for name in work.schedules {
-      TaskLog.unreadable(logger, "the times of schedule \(name) up to now", error)
+      SchedulerLog.unreadable(logger, "the times of schedule \(name) up to now", error)
       skipSlots(of: name)
     }
     for queue in work.ageing {
-      TaskLog.unreadable(logger, "the ageing of queue \(dispatcher.name(queue)?.text ?? "\(queue)")", error)
+      SchedulerLog.unreadable(logger, "the ageing of queue \(dispatcher.name(queue)?.text ?? "\(queue)")", error)
     }
     endAgeing(work.ageing)
     for request in work.requests {
       // The scheduler itself has requested it.
-      if request.change == .cancelMissed { TaskLog.unreadable(logger, "a request to cancel a task", error) }
+      if request.change == .cancelMissed { SchedulerLog.unreadable(logger, "a request to cancel a task", error) }
       request.fail(error)
     }
     for run in work.abandoned {
-      TaskLog.unreadable(logger, "the event of an abandoned handler of task \(run.id)", error)
+      SchedulerLog.unreadable(logger, "the event of an abandoned handler of task \(run.id)", error)
     }
   }
 }
 
-extension TaskWork {
+extension TurnWork {
   /// The work in two parts, in the order in which a commit does it. It is empty if the work can't be divided.
-  var halves: [TaskWork] {
+  var halves: [TurnWork] {
     let count =
       pending.count + settlements.count + due.count + schedules.count + ageing.count + claims.count + requests.count
       + abandoned.count + ahead.count + begun.count + strayClaims.count
     if count < 2 { return [] }
-    var (first, second) = (TaskWork(), TaskWork())
+    var (first, second) = (TurnWork(), TurnWork())
     var left = count / 2
-    func divide<Element>(_ list: WritableKeyPath<TaskWork, [Element]>) {
+    func divide<Element>(_ list: WritableKeyPath<TurnWork, [Element]>) {
       let all = self[keyPath: list]
       first[keyPath: list] = Array(all.prefix(left))
       second[keyPath: list] = Array(all.dropFirst(left))

@@ -47,7 +47,7 @@ extension TaskScheduler {
   }
 
   /// Returns the events of a commit that the database keeps: those of attempts that end, begin or were abandoned.
-  func recordedEvents(_ plans: Plans, _ work: TaskWork, _ now: Int64) -> RecordedEvents {
+  func recordedEvents(_ plans: Plans, _ work: TurnWork, _ now: Int64) -> RecordedEvents {
     var recorded = RecordedEvents()
     let keepsDone = configuration.keptEvents.contains(.done)
     for (index, (run, plan)) in plans.enumerated() where plan.state != .done || keepsDone {
@@ -74,7 +74,7 @@ extension TaskScheduler {
   }
 
   /// Sends the events of a commit to the listeners.
-  func report(_ plans: Plans, _ written: [Bool], _ cancelled: [TaskRecord], _ work: TaskWork, _ now: Int64) {
+  func report(_ plans: Plans, _ written: [Bool], _ cancelled: [TaskRecord], _ work: TurnWork, _ now: Int64) {
     guard hub.isActive else { return }
     var events: [TaskEvent] = []
     for ((run, plan), isWritten) in zip(plans, written) where isWritten {
@@ -103,13 +103,13 @@ extension TaskScheduler {
     // A handler that has returned meanwhile was not left.
     let events = runs.filter { run in !run.state.withLock { $0.isReleased } }.map { event(.abandoned, $0, now) }
     hub.send(events)
-    do { try await keep(events) } catch { TaskLog.failed(logger, error) }
+    do { try await keep(events) } catch { SchedulerLog.failed(logger, error) }
   }
 
   /// Reports kinds of tasks that have no handler.
   func reportUnhandled(_ tasks: [(record: TaskRecord, queue: QueueName)]) async {
     let now = WallTime.milliseconds(clock.wallNow)
-    for (record, queue) in tasks { TaskLog.unhandled(logger, record, queue) }
+    for (record, queue) in tasks { SchedulerLog.unhandled(logger, record, queue) }
     let events = tasks.map { record, queue in
       TaskEvent(.unhandled, record.id, record.kind, queue, attempt: Int(record.progress.attempt), now)
     }
@@ -121,7 +121,7 @@ extension TaskScheduler {
         let part = try TaskParts(parts).events
         for (offset, event) in events.enumerated() { try TaskEventRecord.put(event, first + UInt64(offset), to: part) }
       }
-    } catch { TaskLog.failed(logger, error) }
+    } catch { SchedulerLog.failed(logger, error) }
   }
 
   /// Stores the event that a task is done in the transaction of the handler that completes it, if such events are kept.

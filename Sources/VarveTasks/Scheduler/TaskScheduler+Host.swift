@@ -130,7 +130,7 @@ extension TaskScheduler: CompletingHost {
             tasks.completing = run.id
             defer { tasks.completing = nil }
             let result = try body(tx)
-            let plan = try TaskPlan(TaskSettlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)
+            let plan = try TaskPlan(Settlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)
             guard try tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
             try tasks.settle(run.id, as: .done)
             try self.keepDone(run, now, in: tx)

@@ -32,7 +32,7 @@ extension TaskScheduler {
     // Files have times of the system's clock.
     inbox.files.removeUnfinished(inbox.directory, before: Date(timeIntervalSinceNow: -Self.unfinishedMaximum))
     let watch = DirectoryWatch(inbox.directory) { [weak self] in self?.wakeInbox() }
-    if watch == nil { TaskLog.inbox(logger, inbox.directory) }
+    if watch == nil { SchedulerLog.inbox(logger, inbox.directory) }
     state.withLock { $0.watch = watch }
     wakeInbox()
   }
@@ -129,14 +129,18 @@ extension TaskScheduler {
       state.inboxDelays[name] = before + weight
       return before < Self.delayMaximum && before + weight >= Self.delayMaximum
     }
-    if isLong { TaskLog.inboxDelayed(logger, path, error) }
+    if isLong { SchedulerLog.inboxDelayed(logger, path, error) }
   }
 
   /// Logs an error of the database, or of the file or directory at a path.
   private func report(_ error: any Error, _ path: String) {
     // The database may have been closed meanwhile, or the scheduler is being stopped.
     guard state.withLock({ $0.isRunning }), !(error is CancellationError) else { return }
-    if error is DatabaseError { TaskLog.failed(logger, error) } else { TaskLog.inboxFailed(logger, path, error) }
+    if error is DatabaseError {
+      SchedulerLog.failed(logger, error)
+    } else {
+      SchedulerLog.inboxFailed(logger, path, error)
+    }
   }
 
   /// The error for a file that can't be applied.
@@ -220,7 +224,7 @@ extension TaskScheduler {
 
   /// Moves a file to `refused`, beside a text with the reason. Both survive a power loss when the call returns.
   private func refuse(_ path: String, _ name: String, _ error: any Error, _ inbox: TaskInbox) {
-    TaskLog.refused(logger, name, error)
+    SchedulerLog.refused(logger, name, error)
     do {
       try inbox.files.createDirectory(inbox.refusedDirectory)
       let target = try inbox.refusedDirectory + "/" + freeName(path, name, inbox)
@@ -230,7 +234,7 @@ extension TaskScheduler {
       try inbox.files.move(path, to: target)
       try inbox.files.syncDirectory(inbox.refusedDirectory)
       try inbox.files.syncDirectory(inbox.directory)
-    } catch { TaskLog.inboxFailed(logger, path, error) }
+    } catch { SchedulerLog.inboxFailed(logger, path, error) }
   }
 
   /// Returns the name that a refused file gets. A file replaces one that was refused before, but a directory can't.

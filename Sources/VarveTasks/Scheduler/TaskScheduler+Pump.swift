@@ -27,7 +27,7 @@ internal import Synchronization
 ///    ▼
 ///  pump                     ─── 5 takeWork ────▶  takeEnds (TaskDispatcher+State)
 ///    ▼
-///  write, finish (+Commit)  ─── 6 didSettle ───▶  end (TaskDispatcher+State): the line continues
+///  write, finish (+Commit)  ─── 6 didSettle ───▶  end (TaskDispatcher+State): the subqueue continues
 /// ```
 /// Attempts that end while a commit is made are part of the next one, so commits grow with the load. A turn of the loop
 /// handles at most 512 tasks, and reads at most 512 rows of them. Tasks whose claims were made ahead in an earlier turn
@@ -54,22 +54,22 @@ extension TaskScheduler {
   private func pump(_ database: Database, _ start: UInt32) async {
     // A stop that has waited in vain may have detached the scheduler meanwhile.
     if !dispatcher.worker.isStopping, dispatcher.isHost(start) {
-      do { try await prune() } catch { if !dispatcher.worker.isStopping { TaskLog.failed(logger, error) } }
+      do { try await prune() } catch { if !dispatcher.worker.isStopping { SchedulerLog.failed(logger, error) } }
     }
     while true {
       // A close waits for this loop. It may fail, so the loop then begins again, and until then no work is taken.
       if dispatcher.worker.isStopping { return beginPump(start) }
       let before = dispatcher.endCount.load(ordering: .acquiring)
       let isDiskFull = database.acceptsOnlyDeletes
-      if isDiskFull, !dispatcher.isDiskFull { TaskLog.diskFull(logger) }
+      if isDiskFull, !dispatcher.isDiskFull { SchedulerLog.diskFull(logger) }
       guard let work = dispatcher.takeWork(start, isDiskFull: isDiskFull) else { break }
       if work.hasOnlyBegun, dispatcher.waitForEnd(after: before, of: work.begun) {
         dispatcher.putBack(begun: work.begun)
         continue
       }
       for run in dispatcher.hand(work.starts, of: start) { begin(run) }
-      for error in work.damaged { TaskLog.damaged(logger, error) }
-      for run in work.awaited { TaskLog.awaited(logger, run) }
+      for error in work.damaged { SchedulerLog.damaged(logger, error) }
+      for run in work.awaited { SchedulerLog.awaited(logger, run) }
       if !work.unhandled.isEmpty { await reportUnhandled(work.unhandled) }
       await read(work, database, start)
       let count = dispatcher.endCount.load(ordering: .acquiring)
@@ -89,38 +89,38 @@ extension TaskScheduler {
 
   // MARK: - Reading
 
-  /// Reads the rows that lines and timers need from disk.
+  /// Reads the rows that subqueues and timers need from disk.
   ///
-  /// If reading the rows of one line fails, those of the others are read all the same.
-  private func read(_ work: TaskWork, _ database: Database, _ start: UInt32) async {
+  /// If reading the rows of one subqueue fails, those of the others are read all the same.
+  private func read(_ work: TurnWork, _ database: Database, _ start: UInt32) async {
     if work.refills.isEmpty, work.loads.isEmpty, work.timersFrom == nil { return }
     do {
       let failures = try await readAcknowledged(database) { tx in
         let live = try tx.tasks.parts.live
         var failures: [any Error] = []
-        // The lines that are left are read in the next turn.
+        // The subqueues that are left are read in the next turn.
         let others =
           work.loads.count + (work.timersFrom == nil ? 0 : Self.timerMaximum)
           + (work.ageing.isEmpty ? 0 : Self.agedRowMaximum)
-        var left = TaskWork.batchMaximum - others
+        var left = TurnWork.batchMaximum - others
         let before = left
-        for (number, (line, from)) in work.refills.enumerated() {
+        for (number, (subqueue, from)) in work.refills.enumerated() {
           if left <= 0 {
-            dispatcher.refill(line, from: from, nil, next: nil, of: start)
+            dispatcher.refill(subqueue, from: from, nil, next: nil, of: start)
             continue
           }
-          // As many rows of each line, so that all of them begin tasks.
+          // As many rows of each subqueue, so that all of them begin tasks.
           let share = max(Self.refillMinimum, left / (work.refills.count - number))
-          let maximum = min(left, share, TaskLine.refillCount)
-          do { left -= try refill(line, from, live, of: start, atMost: maximum) } catch {
-            dispatcher.refill(line, from: from, nil, next: nil, of: start)
+          let maximum = min(left, share, Subqueue.refillCount)
+          do { left -= try refill(subqueue, from, live, of: start, atMost: maximum) } catch {
+            dispatcher.refill(subqueue, from: from, nil, next: nil, of: start)
             failures.append(error)
           }
         }
         dispatcher.noteTurn(rows: work.loads.count + (work.timersFrom == nil ? 0 : Self.timerMaximum) + before - left)
-        for (line, key) in work.loads {
-          do { try loadFirst(line, key, live, of: start) } catch {
-            dispatcher.failLoads([line], of: start)
+        for (subqueue, key) in work.loads {
+          do { try loadFirst(subqueue, key, live, of: start) } catch {
+            dispatcher.failLoads([subqueue], of: start)
             failures.append(error)
           }
         }
@@ -133,18 +133,18 @@ extension TaskScheduler {
         return failures
       }
       guard let failure = failures.first else { return }
-      TaskLog.failed(logger, failure)
+      SchedulerLog.failed(logger, failure)
       if !dispatcher.worker.isStopping { try? await clock.sleep(until: clock.continuousNow + .seconds(1)) }
     } catch {
-      TaskLog.failed(logger, error)
-      for (line, from) in work.refills { dispatcher.refill(line, from: from, nil, next: nil, of: start) }
+      SchedulerLog.failed(logger, error)
+      for (subqueue, from) in work.refills { dispatcher.refill(subqueue, from: from, nil, next: nil, of: start) }
       if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil, of: start) }
-      dispatcher.failLoads(work.loads.map(\.line), of: start)
+      dispatcher.failLoads(work.loads.map(\.subqueue), of: start)
       if !dispatcher.worker.isStopping { try? await clock.sleep(until: clock.continuousNow + .seconds(1)) }
     }
   }
 
-  /// Reads as of the commit that the lines in memory reflect, or a later one.
+  /// Reads as of the commit that the subqueues in memory reflect, or a later one.
   ///
   /// It waits until readers see that commit, which is slightly after it was acknowledged.
   func readAcknowledged<Result>(_ database: Database, _ body: (ReadTransaction) throws -> Result) async throws -> Result
@@ -160,18 +160,18 @@ extension TaskScheduler {
   }
 
   /// The maximum number of rows of timers that a turn reads.
-  private static let timerMaximum = 3 * TaskWork.share
-  /// The number of rows of a line that a turn reads if it reads some.
+  private static let timerMaximum = 3 * TurnWork.share
+  /// The number of rows of a subqueue that a turn reads if it reads some.
   private static let refillMinimum = 32
 
-  /// Reads the next tasks of a line. Returns the number of rows that were read.
+  /// Reads the next tasks of a subqueue. Returns the number of rows that were read.
   @discardableResult
   func refill(
-    _ line: LineID, _ from: [UInt8], _ live: Part, of start: UInt32, atMost maximum: Int = TaskLine.refillCount
+    _ subqueue: SubqueueID, _ from: [UInt8], _ live: Part, of start: UInt32, atMost maximum: Int = Subqueue.refillCount
   ) throws -> Int {
-    var range = StorageRange(prefix: line.begin)
+    var range = StorageRange(prefix: subqueue.begin)
     range.lower = from
-    var entries: [LineEntry] = []
+    var entries: [QueuedTask] = []
     var (next, last): ([UInt8]?, [UInt8]?) = (nil, nil)
     var damagedCount = 0
     func add(_ key: [UInt8], _ value: [UInt8]) -> Bool {
@@ -180,8 +180,8 @@ extension TaskScheduler {
         return false
       }
       last = key
-      do { entries.append(try LineEntry(key: key, value: value)) } catch {
-        TaskLog.damaged(logger, error)
+      do { entries.append(try QueuedTask(key: key, value: value)) } catch {
+        SchedulerLog.damaged(logger, error)
         damagedCount += 1
       }
       return true
@@ -191,30 +191,30 @@ extension TaskScheduler {
     } catch let error where TaskDamage.isLasting(error) {
       // The tasks that can't be read are left out.
       if let last { range.lower = last + [0] }
-      let queue = dispatcher.name(line.queue)?.text ?? "\(line.queue)"
+      let queue = dispatcher.name(subqueue.queue)?.text ?? "\(subqueue.queue)"
       try TaskDamage.forEachReadable(in: range, of: live) {
-        TaskLog.unreadable(logger, "tasks of queue \(queue)", $0)
+        SchedulerLog.unreadable(logger, "tasks of queue \(queue)", $0)
       } _: { key, value in
         add(key, value)
       }
     }
-    recorder.noteSkipped(damagedCount + dispatcher.refill(line, from: from, entries, next: next, of: start))
+    recorder.noteSkipped(damagedCount + dispatcher.refill(subqueue, from: from, entries, next: next, of: start))
     return entries.count + damagedCount
   }
 
-  /// Reads the first task of a line. One that can't be read is left out.
-  private func loadFirst(_ line: LineID, _ key: [UInt8], _ live: Part, of start: UInt32) throws {
+  /// Reads the first task of a subqueue. One that can't be read is left out.
+  private func loadFirst(_ subqueue: SubqueueID, _ key: [UInt8], _ live: Part, of start: UInt32) throws {
     var value: [UInt8]?
     do { value = try live.get(key) } catch let error where TaskDamage.isLasting(error) {
-      let queue = dispatcher.name(line.queue)?.text ?? "\(line.queue)"
-      TaskLog.unreadable(logger, "a task of queue \(queue)", error)
+      let queue = dispatcher.name(subqueue.queue)?.text ?? "\(subqueue.queue)"
+      SchedulerLog.unreadable(logger, "a task of queue \(queue)", error)
     }
-    dispatcher.loadFirst(line, key, value, of: start)
+    dispatcher.loadFirst(subqueue, key, value, of: start)
   }
 
   /// Reads the next timers of tasks.
   func loadTimers(
-    _ from: [UInt8], _ live: Part, of start: UInt32, atMost maximum: Int = TaskTimers.taskMaximum
+    _ from: [UInt8], _ live: Part, of start: UInt32, atMost maximum: Int = Timers.taskMaximum
   ) throws {
     var range = StorageRange(prefix: [TaskPosition.Kind.timed.rawValue])
     range.lower = from
@@ -231,13 +231,13 @@ extension TaskScheduler {
         let record = try TaskRecord(value)
         // A task that waits for a delay waits no longer than that, even if the wall clock was set meanwhile.
         let due = record.position.due
-        let left = wallSpans.left(of: record.delay, due: due, at: continuous.milliseconds) ?? record.delay
+        let left = wallSpans.remaining(of: record.delay, due: due, at: continuous.milliseconds) ?? record.delay
         let wait = min(WallTime.wait(from: now, to: due), .milliseconds(left))
         timers.append(
           TimedTask(
             id: record.id, key: key, due: due,
             deadline: record.delay > 0 ? continuous + wait : nil))
-      } catch { TaskLog.damaged(logger, error) }
+      } catch { SchedulerLog.damaged(logger, error) }
       return true
     }
     do {
@@ -245,7 +245,7 @@ extension TaskScheduler {
     } catch let error where TaskDamage.isLasting(error) {
       if let last { range.lower = last + [0] }
       try TaskDamage.forEachReadable(in: range, of: live) {
-        TaskLog.unreadable(logger, "tasks that wait for a time", $0)
+        SchedulerLog.unreadable(logger, "tasks that wait for a time", $0)
       } _: { key, value in
         add(key, value)
       }
@@ -283,7 +283,7 @@ extension TaskScheduler {
     if run.record.timeout > 0 {
       let limit = Duration.milliseconds(run.record.timeout)
       dispatcher.insert(
-        TaskTimers.Entry(
+        Timers.Entry(
           deadline: clock.continuousNow + limit, wall: nil, suspending: clock.suspendingNow + limit,
           action: .timeout(run.id, epoch: run.epoch)))
       setAlarm()
@@ -317,11 +317,11 @@ extension TaskScheduler {
     }
   }
 
-  private func execute(_ run: TaskRun) async -> TaskEnd {
+  private func execute(_ run: TaskRun) async -> AttemptEnd {
     // The attempt may have been cancelled since it was claimed.
     if run.state.withLock({ $0.isInterrupted }) { return .interrupted }
     if run.state.withLock({ $0.isCancelling }) { return .failure("cancelled before it began", nil) }
-    var end: TaskEnd
+    var end: AttemptEnd
     await reach("handler", isAfter: false, run)
     do {
       let outcome = try await dispatcher.worker.run(run) { try await run.handler.body(run, self) }
@@ -348,7 +348,7 @@ extension TaskScheduler {
 
   /// Returns the end of an attempt whose handler has thrown an error. A decision to park the task is ignored if its
   /// signals can't be used.
-  private static func failure(_ error: any Error, _ run: TaskRun) -> TaskEnd {
+  private static func failure(_ error: any Error, _ run: TaskRun) -> AttemptEnd {
     let failures = Int(run.record.progress.failures) + 1
     let decision = run.handler.options.onError?(error, failures)
     if case .park(let signals) = decision {

@@ -4,7 +4,7 @@ internal import Varve
 
 /// The recovery of tasks that were running when a process died or was closed.
 extension TaskScheduler {
-  /// Transition 20: puts the tasks that were running when a process died in line again, each counted as a crash, or
+  /// Transition 20: queues the tasks that were running when a process died again, each counted as a crash, or
   /// makes them dead.
   ///
   /// Transition 19: in a copy that was made while tasks ran, no process died while it ran them, so their attempts do
@@ -17,14 +17,14 @@ extension TaskScheduler {
     var count = 0
     var rest = try await readableKeys(TaskKeys.claimPrefix, "claims of tasks")[...]
     while !rest.isEmpty {
-      let chunk = Array(rest.prefix(TaskWork.batchMaximum))
+      let chunk = Array(rest.prefix(TurnWork.batchMaximum))
       rest = rest.dropFirst(chunk.count)
       let now = WallTime.milliseconds(clock.wallNow)
       let crashed = try await recover(chunk, now)
       count += crashed.count
       try await noteCrashes(crashed, now)
     }
-    if count > 0 { TaskLog.orphans(logger, count) }
+    if count > 0 { SchedulerLog.orphans(logger, count) }
     try await cancelMissed()
     // All claims of the start that it names are recovered, unless some can't be read.
     if dispatcher.state.withLock({ !$0.holds.leftOut.isEmpty }) { return }
@@ -56,7 +56,7 @@ extension TaskScheduler {
     let (keys, damage) = try await database.commitAside(label: "tasks: recovery") { parts in
       try TaskDamage.keys(of: StorageRange(prefix: prefix), in: try TaskParts(parts).live)
     }
-    if let damage { TaskLog.unreadable(logger, what, damage) }
+    if let damage { SchedulerLog.unreadable(logger, what, damage) }
     return keys
   }
 
@@ -70,7 +70,7 @@ extension TaskScheduler {
         return first + second
       }
       guard let id = try? keys.first.map({ try TaskKeys.id(of: $0, at: 5) }) else { return [] }
-      TaskLog.unreadable(logger, "task \(id), which ran when the process ended", error)
+      SchedulerLog.unreadable(logger, "task \(id), which ran when the process ended", error)
       dispatcher.leaveOut(id)
       return []
     }
@@ -111,7 +111,7 @@ extension TaskScheduler {
     do { try await cancelMissed(keys) } catch let error where TaskDamage.isLasting(error) {
       for key in keys {
         do { try await cancelMissed([key]) } catch let error where TaskDamage.isLasting(error) {
-          TaskLog.unreadable(logger, "a request to cancel a task", error)
+          SchedulerLog.unreadable(logger, "a request to cancel a task", error)
         }
       }
     }
@@ -146,7 +146,7 @@ extension TaskScheduler {
 
   private func passDamage(_ step: () async throws -> Void) async throws {
     do { try await step() } catch let error where TaskDamage.isLasting(error) {
-      TaskLog.unreadable(logger, "tasks that have ended, or unique keys that are free again", error)
+      SchedulerLog.unreadable(logger, "tasks that have ended, or unique keys that are free again", error)
     }
   }
 
@@ -160,12 +160,12 @@ extension TaskScheduler {
         var counts = TaskCounts()
         var cursor = try parts.ended.cursor(range)
         var count = 0
-        while count < TaskWork.batchMaximum, let (key, value) = try cursor.next() {
+        while count < TurnWork.batchMaximum, let (key, value) = try cursor.next() {
           _ = try TaskEdit.forget(key, TaskRecord(value)).write(to: parts, &counts)
           count += 1
         }
         try counts.write(to: parts.counts)
-        return count == TaskWork.batchMaximum
+        return count == TurnWork.batchMaximum
       })
     {}
   }
@@ -180,7 +180,7 @@ extension TaskScheduler {
         var counts = TaskCounts()
         var (queue, left, count) = (UInt32?.none, 0, 0)
         var cursor = try parts.ended.cursor(StorageRange(prefix: [EndedKeys.counted]), isReverse: true)
-        while count < TaskWork.batchMaximum, let (key, value) = try cursor.next() {
+        while count < TurnWork.batchMaximum, let (key, value) = try cursor.next() {
           let record = try TaskRecord(value)
           if queue != record.position.queue {
             queue = record.position.queue
@@ -192,7 +192,7 @@ extension TaskScheduler {
           count += 1
         }
         try counts.write(to: parts.counts)
-        return count == TaskWork.batchMaximum
+        return count == TurnWork.batchMaximum
       })
     {}
   }
@@ -207,7 +207,7 @@ extension TaskScheduler {
         var count = 0
         var cursor = try config.cursor(
           StorageRange(lower: ConfigKeys.expiry(.min), upper: ConfigKeys.expiry(now)), keysOnly: true)
-        while count < TaskWork.batchMaximum, let (key, _) = try cursor.next() {
+        while count < TurnWork.batchMaximum, let (key, _) = try cursor.next() {
           let unique = ConfigKeys.unique(ofExpiry: key)
           // The key may have been taken again since the entry was written.
           if let value = try config.get(unique), let until = try ConfigKeys.unique(value).until, until <= now {
@@ -216,7 +216,7 @@ extension TaskScheduler {
           try config.delete(key)
           count += 1
         }
-        return count == TaskWork.batchMaximum
+        return count == TurnWork.batchMaximum
       })
     {}
   }
@@ -289,7 +289,7 @@ extension TaskScheduler {
     var events: [TaskEvent] = []
     for record in records {
       let queue = dispatcher.name(record.position.queue) ?? ""
-      if record.progress.state == .dead { TaskLog.dead(logger, record, queue) }
+      if record.progress.state == .dead { SchedulerLog.dead(logger, record, queue) }
       for (kind, isSo) in [(TaskEvent.Kind.crashed, true), (.dead, record.progress.state == .dead)] where isSo {
         events.append(
           TaskEvent(
@@ -316,6 +316,6 @@ extension TaskScheduler {
       return (number, damage)
     }
     state.withLock { $0.nextEvent = max($0.nextEvent, next) }
-    if let damage { TaskLog.unreadable(logger, "the number of the last event", damage) }
+    if let damage { SchedulerLog.unreadable(logger, "the number of the last event", damage) }
   }
 }

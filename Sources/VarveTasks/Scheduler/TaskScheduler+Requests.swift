@@ -52,20 +52,20 @@ extension TaskScheduler {
   /// Resumes a queue, so that its tasks are started again: see `WriteTransaction.resume(_:)`.
   public func resume(_ queue: QueueName) async throws { try await database.write { tx in try tx.resume(queue) } }
 
-  private func make(_ change: TaskRequest.Change, _ query: TaskQuery) async throws -> Int {
+  private func make(_ change: ChangeRequest.Change, _ query: TaskQuery) async throws -> Int {
     try await make(
       change, try await database.read { tx in try tx.tasks.ids(query) },
-      if: query.states.map { TaskRequest.Condition.states($0) })
+      if: query.states.map { ChangeRequest.Condition.states($0) })
   }
 
   private func make(
-    _ change: TaskRequest.Change, _ ids: [TaskID], if condition: TaskRequest.Condition?
+    _ change: ChangeRequest.Change, _ ids: [TaskID], if condition: ChangeRequest.Condition?
   ) async throws -> Int {
     var count = 0
     var rest = ids[...]
     while !rest.isEmpty {
       try Task.checkCancellation()
-      let chunk = Array(rest.prefix(TaskWork.batchMaximum))
+      let chunk = Array(rest.prefix(TurnWork.batchMaximum))
       rest = rest.dropFirst(chunk.count)
       guard state.withLock({ $0.isRunning }) else {
         count += try await writeHere(change, chunk, if: condition)
@@ -75,7 +75,7 @@ extension TaskScheduler {
       while !left.isEmpty {
         let answer = try await ask(change, left, if: condition)
         count += answer.count
-        left = answer.left
+        left = answer.remaining
         // A transaction is changing the tasks that are left.
         if !left.isEmpty { await Task.yield() }
       }
@@ -84,10 +84,10 @@ extension TaskScheduler {
   }
 
   private func ask(
-    _ change: TaskRequest.Change, _ ids: [TaskID], if condition: TaskRequest.Condition?
-  ) async throws -> TaskRequest.Answer {
+    _ change: ChangeRequest.Change, _ ids: [TaskID], if condition: ChangeRequest.Condition?
+  ) async throws -> ChangeRequest.Answer {
     try await withCheckedThrowingContinuation { continuation in
-      let request = TaskRequest(change, ids, if: condition, continuation)
+      let request = ChangeRequest(change, ids, if: condition, continuation)
       switch dispatcher.add(request) {
       case .none: request.fail(DatabaseError(.closed, "the scheduler has stopped"))
       case .some(let host): host?.wake()
@@ -97,7 +97,7 @@ extension TaskScheduler {
 
   /// Makes the changes in a transaction, because no scheduler runs the tasks.
   private func writeHere(
-    _ change: TaskRequest.Change, _ ids: [TaskID], if condition: TaskRequest.Condition?
+    _ change: ChangeRequest.Change, _ ids: [TaskID], if condition: ChangeRequest.Condition?
   ) async throws -> Int {
     try await database.write { tx in
       let tasks = try tx.tasks

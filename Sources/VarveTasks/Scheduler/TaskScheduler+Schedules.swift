@@ -122,7 +122,7 @@ extension TaskScheduler {
         try await scheduleMutex.withLock { [self] in try await store(name) }
         wait(for: name)
       } catch let error where TaskDamage.isLasting(error) {
-        TaskLog.unreadable(logger, "schedule \(name)", error)
+        SchedulerLog.unreadable(logger, "schedule \(name)", error)
       }
     }
   }
@@ -147,7 +147,7 @@ extension TaskScheduler {
 
   /// Notes the last slot of a schedule that is committed.
   private func note(_ stored: StoredSlot, for schedule: RegisteredSchedule) {
-    if let wrong = stored.wrong { TaskLog.wrongDate(logger, schedule.name, last: wrong, now: stored.last) }
+    if let wrong = stored.wrong { SchedulerLog.wrongDate(logger, schedule.name, last: wrong, now: stored.last) }
     set(stored, for: schedule)
   }
 
@@ -195,7 +195,7 @@ extension TaskScheduler {
   private func begin(_ names: [String]) {
     for name in names {
       dispatcher.insert(
-        TaskTimers.Entry(deadline: clock.continuousNow, wall: nil, suspending: nil, action: .schedule(name)))
+        Timers.Entry(deadline: clock.continuousNow, wall: nil, suspending: nil, action: .schedule(name)))
     }
     if let host = dispatcher.timerFired() { host.wake() }
   }
@@ -214,14 +214,14 @@ extension TaskScheduler {
     guard let schedule = state.withLock({ $0.schedules[name] }), let slot = schedule.due else { return }
     let delay = WallTime.wait(from: clock.wallNow, to: slot)
     dispatcher.insert(
-      TaskTimers.Entry(
+      Timers.Entry(
         deadline: clock.continuousNow + max(delay, .zero), wall: slot, suspending: nil, action: .schedule(name)))
   }
 
   /// Returns the slots, at most `maximum`, and the tasks to enqueue for them, of schedules whose time may have come,
   /// and the names of those that are left for the next turn.
   func dueSlots(
-    _ names: [String], _ now: Int64, atMost maximum: Int = TaskWork.batchMaximum
+    _ names: [String], _ now: Int64, atMost maximum: Int = TurnWork.batchMaximum
   ) -> (due: [DueSlots], left: [String]) {
     var all: [DueSlots] = []
     var room = maximum
@@ -257,7 +257,7 @@ extension TaskScheduler {
         due.payloads.append(try schedule.payload(slot))
       } catch {
         // The slot is skipped, and the program's log has the reason.
-        TaskLog.slot(logger, slot, error)
+        SchedulerLog.slot(logger, slot, error)
         due.payloads.append(nil)
       }
     }
@@ -302,7 +302,8 @@ struct DueSlots: Sendable {
   /// The last of the slots that are made up for in further portions, or `nil` if none are.
   var portionsEnd: Int64?
   var missedCount = 0
-  /// The number of the last acknowledged commit. In line, the tasks of the slots are after the tasks of that commit.
+  /// The number of the last acknowledged commit. In their subqueue, the tasks of the slots are after the tasks of that
+  /// commit.
   var stamp: UInt64 = 0
   var eventNumber: UInt64?
   /// Whether the schedule itself is to be stored, and no slots.
@@ -341,9 +342,9 @@ struct DueSlots: Sendable {
     // No transaction enqueues so many tasks, so no other task has this ordinal.
     let ordinal = 1 << 31 | UInt32(truncatingIfNeeded: id.rawValue & 0x7FFF_FFFF)
     var position = TaskPosition(
-      parent == nil ? .line : .blocked, queue: queue, priority: options.priority,
+      parent == nil ? .queued : .blocked, queue: queue, priority: options.priority,
       sortKey: options.sortKey?.bytes ?? [], stamp: stamp, ordinal: ordinal)
-    position.lane = LineID.lane(options.limitKey)
+    position.lane = SubqueueID.lane(options.limitKey)
     var record = TaskRecord(
       id: id, progress: TaskProgress(parent == nil ? .ready : .blocked), position: position, enqueued: now,
       kind: schedule.kind, version: schedule.version, payload: payload, options)

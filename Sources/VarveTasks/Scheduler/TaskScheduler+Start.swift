@@ -17,7 +17,7 @@ extension TaskScheduler {
       return (UInt32(truncatingIfNeeded: next), try Self.raiseTime(now, parts.config))
     }
     guard let latest, now < latest - Self.setBackMinimum else { return (number, nil) }
-    TaskLog.setBack(logger, now: clock.wallNow, latest: WallTime.date(latest))
+    SchedulerLog.setBack(logger, now: clock.wallNow, latest: WallTime.date(latest))
     let event = TaskEvent(
       .clockSetBack, TaskID(rawValue: 0), "", "", attempt: 0, now, "tasks have run at \(WallTime.date(latest))")
     hub.send([event])
@@ -59,10 +59,10 @@ extension TaskScheduler {
       if let from { try loadTimers(from, parts.live, of: start) }
       try loadParents(parts)
       do { try loadTokens(parts.config) } catch let error where TaskDamage.isLasting(error) {
-        TaskLog.unreadable(logger, "the tokens of queues, which begin with all of theirs", error)
+        SchedulerLog.unreadable(logger, "the tokens of queues, which begin with all of theirs", error)
       }
       let (next, damage) = try Self.nextEvent(parts)
-      if let damage { TaskLog.unreadable(logger, "the number of the last event", damage) }
+      if let damage { SchedulerLog.unreadable(logger, "the number of the last event", damage) }
       state.withLock { $0.nextEvent = max($0.nextEvent, next) }
     }
   }
@@ -109,11 +109,11 @@ extension TaskScheduler {
       }
     } catch let error where TaskDamage.isLasting(error) {
       // Every task may be one that others depend on.
-      TaskLog.unreadable(logger, "tasks that depend on others", error)
+      SchedulerLog.unreadable(logger, "tasks that depend on others", error)
       areAll = false
     }
     let (pending, damage) = try TaskDamage.keys(of: StorageRange(prefix: [ConfigKeys.pending]), in: parts.config)
-    if let damage { TaskLog.unreadable(logger, "tasks that depend on others which have ended", damage) }
+    if let damage { SchedulerLog.unreadable(logger, "tasks that depend on others which have ended", damage) }
     dispatcher.loadParents(
       found, areAll: areAll && found.count < Self.parentMaximum,
       pending: pending.compactMap { try? TaskKeys.id(of: $0, at: 1) })
@@ -129,32 +129,33 @@ extension TaskScheduler {
     dispatcher.loadTokens(tokens)
   }
 
-  /// Returns the lines that have tasks, and those that may have tasks but whose first one can't be read.
+  /// Returns the subqueues that have tasks, and those that may have tasks but whose first one can't be read.
   ///
-  /// Complexity: one seek for each line.
-  func lines(_ live: Part) throws -> [LineID] {
-    var lines: [LineID] = []
-    var range = StorageRange(prefix: [TaskPosition.Kind.line.rawValue])
+  /// Complexity: one seek for each subqueue.
+  func subqueues(_ live: Part) throws -> [SubqueueID] {
+    var subqueues: [SubqueueID] = []
+    var range = StorageRange(prefix: [TaskPosition.Kind.queued.rawValue])
     while true {
       do {
-        guard let (key, _) = try live.first(in: range) else { return lines }
-        let line = try LineID(of: key)
-        lines.append(line)
-        if line.lane < .max {
-          range.lower = LineID(queue: line.queue, lane: line.lane + 1).begin
-        } else if line.queue < .max {
-          range.lower = TaskKeys.lines(line.queue + 1)
+        guard let (key, _) = try live.first(in: range) else { return subqueues }
+        let subqueue = try SubqueueID(of: key)
+        subqueues.append(subqueue)
+        if subqueue.lane < .max {
+          range.lower = SubqueueID(queue: subqueue.queue, lane: subqueue.lane + 1).begin
+        } else if subqueue.queue < .max {
+          range.lower = TaskKeys.subqueues(subqueue.queue + 1)
         } else {
-          return lines
+          return subqueues
         }
       } catch let error where TaskDamage.isLasting(error) {
-        TaskLog.unreadable(logger, "the first tasks of some queues", error)
+        SchedulerLog.unreadable(logger, "the first tasks of some queues", error)
         let next = try TaskDamage.end(of: range, in: live)
         // Reading their tasks passes those that can't be read. Limit keys are known only by their tasks.
-        lines += dispatcher.queueNumbers.map { LineID(queue: $0) }.filter { line in
-          !LineEntry.precedes(line.begin, range.lower) && next.map { LineEntry.precedes(line.begin, $0) } ?? true
+        subqueues += dispatcher.queueNumbers.map { SubqueueID(queue: $0) }.filter { subqueue in
+          !QueuedTask.precedes(subqueue.begin, range.lower)
+            && next.map { QueuedTask.precedes(subqueue.begin, $0) } ?? true
         }
-        guard let next else { return lines }
+        guard let next else { return subqueues }
         range.lower = next
       }
     }

@@ -70,9 +70,9 @@ public final class TaskScheduler: Sendable {
   let clock: any SchedulerClock
   let logger: Logger
   let dispatcher: TaskDispatcher
-  let alarm: TaskAlarm
-  let hub = TaskEventHub()
-  let recorder = TaskStatisticsRecorder()
+  let alarm: Alarm
+  let hub = EventHub()
+  let recorder = StatisticsRecorder()
   /// The starts and stops, one after the other.
   private let startMutex = AsyncMutex()
   /// The calls and commits that store and remove schedules, one after the other.
@@ -88,7 +88,7 @@ public final class TaskScheduler: Sendable {
   struct State {
     var isRunning = false
     var start: UInt32 = 0
-    var handlers = TaskHandlers()
+    var handlers = HandlerRegistry()
     var queues: QueueRuleTable
     /// The time on the continuous clock at which tasks that have ended were last pruned.
     var lastPruned: Duration?
@@ -116,7 +116,7 @@ public final class TaskScheduler: Sendable {
     /// The operations on the files of the inbox. Tests set others.
     var inboxFiles: any InboxFiles = SystemInboxFiles()
     /// A closure that tests set, called at each point of an attempt.
-    var atPoint: (@Sendable (TaskID, TaskPoint) async -> Void)?
+    var atPoint: (@Sendable (TaskID, AttemptPoint) async -> Void)?
     /// The number of requests to read the inbox since it was last read completely.
     var inboxRequests = 0
     /// The files of the inbox that could not be applied yet, each with the weight of the reasons so far.
@@ -143,7 +143,7 @@ public final class TaskScheduler: Sendable {
     self.configuration = configuration
     self.clock = clock
     self.logger = logger
-    alarm = TaskAlarm(clock)
+    alarm = Alarm(clock)
     state = Mutex(State(queues: QueueRuleTable(configuration.queues)))
     do { try database.register(TaskStorage(), as: TaskStorage.handle.name) } catch let error as DatabaseError
       where error.code == .alreadyDefined
@@ -333,7 +333,7 @@ public final class TaskScheduler: Sendable {
     await Task.detached { [self] in await stop(draining: .zero) }.value
   }
 
-  /// Begins to run tasks, first those that were running when a process died. Returns when these are in line again.
+  /// Begins to run tasks, first those that were running when a process died. Returns when these are queued again.
   ///
   /// Each of these is counted as crashed, and dead if it has crashed `maxCrashes` times. A process that has ended
   /// without `stop`, and without closing the database, counts as one that died.
@@ -374,8 +374,8 @@ public final class TaskScheduler: Sendable {
       try await recover()
       try await prune()
       try await loadState(number)
-      if dispatcher.areAllHeld { TaskLog.held(logger, database.path) } else { try await startSchedules() }
-      dispatcher.discover(try await readAcknowledged(database) { tx in try lines(tx.tasks.parts.live) })
+      if dispatcher.areAllHeld { SchedulerLog.held(logger, database.path) } else { try await startSchedules() }
+      dispatcher.discover(try await readAcknowledged(database) { tx in try subqueues(tx.tasks.parts.live) })
       try openInbox()
     } catch {
       dispatcher.detach()
@@ -420,7 +420,7 @@ public final class TaskScheduler: Sendable {
   }
 
   private func stop(in run: TaskRun) async {
-    TaskLog.stops(logger, run)
+    SchedulerLog.stops(logger, run)
     let isDelaying = dispatcher.worker.delayClose()
     Task.detached { [self] in
       await stop(draining: configuration.drainTimeout)
@@ -482,7 +482,7 @@ public final class TaskScheduler: Sendable {
     await waitForRuns(configuration.abandonAfter)
     let left = dispatcher.workload(leavingCallers: leavingCallers).running
     if left == 0 { return }
-    TaskLog.left(logger, left)
+    SchedulerLog.leftRunning(logger, left)
     let runs = dispatcher.stop(leavingCallers: leavingCallers)
     await interrupt(runs)
     await reportAbandoned(runs)
@@ -491,9 +491,9 @@ public final class TaskScheduler: Sendable {
 
   /// Settles the attempts of handlers that do not return.
   ///
-  /// When the method returns, their tasks are in line again, as if the attempts had not been made.
+  /// When the method returns, their tasks are queued again, as if the attempts had not been made.
   private func interrupt(_ runs: [TaskRun]) async {
-    let host = dispatcher.settle(runs.filter { $0.settle() }.map { TaskSettlement(run: $0, end: .interrupted) })
+    let host = dispatcher.settle(runs.filter { $0.settle() }.map { Settlement(run: $0, end: .interrupted) })
     state.withLock { $0.leavesHandlers = true }
     host?.wake()
     // The limit is by the system's clock, because the wait is for a commit.
@@ -521,7 +521,7 @@ public final class TaskScheduler: Sendable {
   /// A handler must not call it: the call would wait for the handler itself, until the handler is cancelled. A warning
   /// in the log names its task then.
   public func waitUntilIdle() async {
-    if let run = ownRun { TaskLog.waits(logger, run, for: "waitUntilIdle()") }
+    if let run = ownRun { SchedulerLog.waits(logger, run, for: "waitUntilIdle()") }
     if let host = dispatcher.timerFired() { host.wake() }
     let id = state.withLock { state in
       state.nextWaiter += 1

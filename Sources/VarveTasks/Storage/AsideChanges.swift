@@ -2,7 +2,7 @@ internal import Varve
 
 /// The changes of one commit that the scheduler makes beside the writer, while the commit is made.
 ///
-/// They consist of rows, and of the effects on lines and timers.
+/// They consist of rows, and of the effects on subqueues and timers.
 final class AsideChanges: TaskChanging {
   let parts: TaskParts
   private let now: Int64
@@ -10,14 +10,14 @@ final class AsideChanges: TaskChanging {
   let dispatcher: TaskDispatcher
   private lazy var wallSpans = dispatcher.wallSpans
   var counts = TaskCounts()
-  /// The effects on lines and timers, which apply when the commit has been made.
+  /// The effects on subqueues and timers, which apply when the commit has been made.
   private(set) var result = AsideDelta()
   /// The number of children that the commit may still change, of all tasks that end in it.
   private var childBudget: Int
 
   init(
     _ parts: TaskParts, now: Int64, continuous: Duration, _ dispatcher: TaskDispatcher,
-    childMaximum: Int = TaskWork.batchMaximum
+    childMaximum: Int = TurnWork.batchMaximum
   ) {
     childBudget = childMaximum
     self.parts = parts
@@ -53,8 +53,8 @@ final class AsideChanges: TaskChanging {
 
   func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws {
     _ = try write(edit)
-    if let old, old.position.kind == .line {
-      result.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
+    if let old, old.position.kind == .queued {
+      result.removed.append((old.position.subqueue, old.id, old.position.key(of: old.id)))
     }
     if let old, old.position.kind == .timed { result.removedTimers.append(old.position.key(of: old.id)) }
     if let new { locate(new) }
@@ -69,7 +69,7 @@ final class AsideChanges: TaskChanging {
     try counts.write(to: parts.counts)
     result.childrenLeft = childBudget
     if !result.removed.isEmpty, !result.entries.isEmpty {
-      // A task that entered a line and left it in this commit was never in line.
+      // A task that entered a subqueue and left it in this commit was never queued.
       let gone = Set(result.removed.map(\.key))
       result.entries.removeAll { gone.contains($0.entry.key) }
     }
@@ -91,11 +91,12 @@ final class AsideChanges: TaskChanging {
     if try parts.live.get(claim) != nil { try parts.config.put(ConfigKeys.begun(run.id), claim) }
   }
 
-  /// The milliseconds of a delay that may be left when the task is put into its line. The clocks are compared in whole
-  /// milliseconds, and the wall clock may be corrected in small steps.
+  /// The milliseconds of a delay that may be left when the task is put into its subqueue. The clocks are compared in
+  /// whole milliseconds, and the wall clock may be corrected in small steps.
   private static let leftMaximum: Int64 = 1_000
 
-  /// Transition 5: puts a task whose time has come into its line. Does nothing if the task is no longer at this key.
+  /// Transition 5: puts a task whose time has come into its subqueue. Does nothing if the task is no longer at this
+  /// key.
   ///
   /// If the wall clock was set forward, the date of a task may come before its delay is over. The task then gets a new
   /// date.
@@ -103,14 +104,14 @@ final class AsideChanges: TaskChanging {
     guard let value = try parts.live.get(key) else { return }
     let old = try TaskRecord(value)
     var new = old
-    if old.delay > 0, let left = wallSpans.left(of: old.delay, due: old.position.due, at: continuous.milliseconds),
+    if old.delay > 0, let left = wallSpans.remaining(of: old.delay, due: old.position.due, at: continuous.milliseconds),
       left > Self.leftMaximum
     {
       (new.position.due, new.delay) = (now + left, left)
       return try rewrite(old, &new)
     }
     guard (try? new.progress.apply(.due)) != nil else { return }
-    new.position.kind = .line
+    new.position.kind = .queued
     new.position.due = 0
     new.delay = 0
     try rewrite(old, &new)
@@ -182,7 +183,7 @@ final class AsideChanges: TaskChanging {
 
   private func locate(_ new: TaskRecord) {
     switch new.position.kind {
-    case .line: result.entries.append((new.position.line, LineEntry(new, new.bytes)))
+    case .queued: result.entries.append((new.position.subqueue, QueuedTask(new, new.bytes)))
     case .timed:
       result.timers.append(
         TimedTask(

@@ -10,7 +10,7 @@ protocol TaskChanging: AnyObject {
   func hold(_ id: TaskID) -> TaskRun?
   /// Requests that a running task be cancelled when its handler returns.
   func cancel(_ run: TaskRun) throws
-  /// Writes a change of a task that does not run, and notes its effect on the line.
+  /// Writes a change of a task that does not run, and notes its effect on the subqueue.
   func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws
   /// Replaces the row of a task that does not run.
   func rewrite(_ old: TaskRecord, _ new: inout TaskRecord) throws
@@ -51,10 +51,10 @@ extension TaskChanging {
   /// Throws `TaskError.duplicate` if another task has its unique key.
   func revive(_ id: TaskID) throws -> Bool {
     if hold(id) != nil { return false }
-    // A dead head of a serial queue is still in line.
-    let inLine = try parts.record(id)
-    let ended = inLine == nil ? try parts.endedRecord(id) : nil
-    guard let old = inLine ?? ended?.record, old.progress.allows(.revive) else { return false }
+    // A dead head of a serial queue is still queued.
+    let queued = try parts.record(id)
+    let ended = queued == nil ? try parts.endedRecord(id) : nil
+    guard let old = queued ?? ended?.record, old.progress.allows(.revive) else { return false }
     var new = old
     if let key = old.extras.uniqueKey { try takeAgain(ConfigKeys.unique(old.kind, key), id) }
     // The group that the task belonged to has counted it already.
@@ -65,7 +65,7 @@ extension TaskChanging {
       try move(old, &new)
       return true
     }
-    new.position.kind = .line
+    new.position.kind = .queued
     // The task waits no more for what it waited for when it was cancelled.
     new.position.due = 0
     new.delay = 0
@@ -132,7 +132,7 @@ extension TaskChanging {
   }
 
   private func move(_ old: TaskRecord, _ new: inout TaskRecord) throws {
-    new.position.kind = .line
+    new.position.kind = .queued
     new.position.due = 0
     new.delay = 0
     new.signals = []

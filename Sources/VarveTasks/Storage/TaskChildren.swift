@@ -30,7 +30,7 @@ struct TaskChildren {
   private(set) var heldPending: [TaskID] = []
 
   init(
-    _ parts: TaskParts, _ openParents: OpenParents, budget: Int = TaskWork.batchMaximum, leavesShared: Bool,
+    _ parts: TaskParts, _ openParents: OpenParents, budget: Int = TurnWork.batchMaximum, leavesShared: Bool,
     isHeld: @escaping (TaskID) -> Bool, run: @escaping (TaskRecord) throws -> Void,
     cancel: @escaping (TaskRecord) throws -> Void
   ) {
@@ -106,7 +106,7 @@ struct TaskChildren {
     if let known = value.first.flatMap(TaskState.init(rawValue:)) {
       state = known
     } else if let (current, _) = try parts.position(of: id) {
-      // A dead head of a serial queue is still in line.
+      // A dead head of a serial queue is still queued.
       state = current == .dead ? .dead : nil
     } else {
       // A task that no longer exists counts as done, unless it was cancelled before a child was enqueued.
@@ -157,7 +157,7 @@ struct TaskChildren {
 }
 
 extension TaskRecord {
-  /// Transition 6: returns the record of a child that waits for no other task any more: it is in line, or waits for its
+  /// Transition 6: returns the record of a child that waits for no other task any more: it is queued, or waits for its
   /// time.
   ///
   /// A child that waits for a delay waits no longer than that, even if the wall clock was set back while it was
@@ -167,7 +167,7 @@ extension TaskRecord {
     if delay > 0 { new.position.due = min(position.due, now + delay) }
     let isDue = new.position.due <= now
     try new.progress.apply(.parentsDone(isDue: isDue))
-    new.position.kind = isDue ? .line : .timed
+    new.position.kind = isDue ? .queued : .timed
     if isDue {
       new.position.due = 0
       new.delay = 0

@@ -8,18 +8,18 @@ struct TaskDraft {
 
   init(_ start: Start, now: Int64) {
     switch start {
-    case .now: (kind, state) = (.line, .ready)
+    case .now: (kind, state) = (.queued, .ready)
     case .at(let date):
       let due = WallTime.milliseconds(date)
       if due <= now {
-        (kind, state) = (.line, .ready)
+        (kind, state) = (.queued, .ready)
       } else {
         (kind, state) = (.timed, .scheduled)
         self.due = due
       }
     case .after(let duration):
       if duration <= .zero {
-        (kind, state) = (.line, .ready)
+        (kind, state) = (.queued, .ready)
       } else {
         (kind, state) = (.timed, .scheduled)
         delay = max(1, duration.milliseconds)

@@ -47,7 +47,7 @@ struct TaskEdit: Sendable {
     edit.put(new)
     edit.count(old.position.queue, counted, -1)
     edit.count(new.position.queue, new.progress.state, 1)
-    // A dead head of a serial queue is still in line, but has ended.
+    // A dead head of a serial queue is still queued, but has ended.
     if new.progress.state == .dead, counted != .dead, new.concernsOthers { edit.noteEnd(new, .dead, isGone: false) }
     return edit
   }

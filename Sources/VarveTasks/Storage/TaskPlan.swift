@@ -17,7 +17,7 @@ struct TaskPlan {
 
   /// Creates the plan for the end of an attempt. `chance` is a number from 0 to 1. Throws if the attempt is not the one
   /// that runs.
-  init(_ settlement: TaskSettlement, _ rules: QueueRules, now: Int64, chance: Double) throws(TaskRefusal) {
+  init(_ settlement: Settlement, _ rules: QueueRules, now: Int64, chance: Double) throws(TaskRefusal) {
     let run = settlement.run
     if case .outcome(.done) = settlement.end, run.record.retention == .deleteOnSuccess {
       // Nearly every task ends in this way.
@@ -71,7 +71,7 @@ struct TaskPlan {
     var signals: Set<WakeSignal> = []
     var error: String?
 
-    init(_ end: TaskEnd, _ record: TaskRecord, _ options: HandlerOptions, chance: Double) {
+    init(_ end: AttemptEnd, _ record: TaskRecord, _ options: HandlerOptions, chance: Double) {
       let epoch = record.progress.epoch
       let isLast = record.maxAttempts > 0 && record.progress.attempt >= record.maxAttempts
       (change, state) = (.fail(epoch: epoch, next: .die), .dead)
@@ -127,7 +127,7 @@ extension TaskRecord {
     position.due = 0
     // The head of a serial queue keeps its position, unless its handler postpones it.
     position.isFront = rules.isSerial && state != .scheduled
-    position.kind = .line
+    position.kind = .queued
     switch state {
     case .scheduled, .retryWait:
       delay = max(1, verdict.delay.milliseconds)

@@ -7,7 +7,7 @@
 ///
 /// # Complexity
 /// A query for an id or for a unique key needs two lookups. A query for a queue iterates over the tasks of that queue
-/// that are in line, parked, blocked or dead, or over fewer if it names states, but over the tasks of all queues that
+/// that are queued, parked, blocked or dead, or over fewer if it names states, but over the tasks of all queues that
 /// wait for a time, or are kept for a time after their end. A query without a queue iterates over all tasks.
 public struct TaskQuery: Hashable, Codable, Sendable {
   var id: TaskID?

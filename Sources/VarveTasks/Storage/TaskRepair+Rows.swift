@@ -4,8 +4,8 @@ internal import Varve
 extension TaskRepair {
   /// Returns the record of a row in `live`. Throws `DamagedTask` if it is not the record of this key.
   static func record(_ key: [UInt8], _ value: [UInt8]) throws(DamagedTask) -> TaskRecord {
-    let isInLine = key.first == TaskPosition.Kind.line.rawValue
-    let record = try TaskRecord(value, stamp: isInLine ? LineEntry.stamp(of: key) : nil)
+    let isQueued = key.first == TaskPosition.Kind.queued.rawValue
+    let record = try TaskRecord(value, stamp: isQueued ? QueuedTask.stamp(of: key) : nil)
     guard record.position.key(of: record.id) == key else {
       throw DamagedTask(what: "it is under the key of another task", bytes: value)
     }
@@ -212,7 +212,7 @@ extension TaskRepair {
     var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.parent(of: group)), keysOnly: true)
     while let (key, _) = try cursor.next() {
       let member = try TaskKeys.id(of: key, at: 9)
-      // A dead head of a serial queue is in line, but its end is counted.
+      // A dead head of a serial queue is queued, but its end is counted.
       guard let record = try? parts.record(member), record.extras.group == group, !record.progress.state.isSettled
       else { continue }
       open += 1

@@ -11,7 +11,7 @@
 /// | 1 | tasks that have ended | each gets its row by id; of several rows of a task the latest one stays |
 /// | 2 | rows by id of these | those without a row are removed |
 /// | 3 | names, tokens, events | the numbers of queues and tasks are noted |
-/// | 4 | tasks in line, timed, parked, blocked | as step 1, with the rows of their signals |
+/// | 4 | tasks that are queued, timed, parked, blocked | as step 1, with the rows of their signals |
 /// | 5 | rows by id | those without a row are removed: the task is lost |
 /// | 6 | claims, cancellations, signals, checkpoints, progress, unique keys | those of lost tasks are removed |
 /// | 7 | children and parents | both rows of a pair exist, or none; the ends of parents that do not exist are pending |
@@ -87,7 +87,7 @@ struct TaskRepair: Sendable {
 
   private static let endedTags: [UInt8] = [EndedKeys.dead, EndedKeys.counted, EndedKeys.history]
   private static let rowTags: [UInt8] = [
-    TaskPosition.Kind.line.rawValue, TaskPosition.Kind.timed.rawValue, TaskPosition.Kind.parked.rawValue,
+    TaskPosition.Kind.queued.rawValue, TaskPosition.Kind.timed.rawValue, TaskPosition.Kind.parked.rawValue,
     TaskPosition.Kind.blocked.rawValue,
   ]
 

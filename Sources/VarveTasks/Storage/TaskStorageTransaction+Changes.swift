@@ -53,20 +53,20 @@ extension TaskStorageTransaction: TaskChanging {
       var cursor = try part.cursor(StorageRange(prefix: prefix))
       while let (key, value) = try cursor.next() {
         var record = try TaskRecord(value)
-        if key[0] == TaskPosition.Kind.line.rawValue { record.position.stamp = LineEntry.stamp(of: key) }
+        if key[0] == TaskPosition.Kind.queued.rawValue { record.position.stamp = QueuedTask.stamp(of: key) }
         if let number, record.position.queue != number { continue }
         if query.fits(record, state(of: record)), try !body(record) { return }
       }
     }
   }
 
-  /// Returns the queues that have a task of a kind in line or parked, of those for which `isWanted` returns true.
+  /// Returns the queues that have a queued or parked task of a kind, of those for which `isWanted` returns true.
   ///
-  /// Running tasks are in line. Changes that others make beside the transaction cause no conflict.
+  /// Running tasks are queued. Changes that others make beside the transaction cause no conflict.
   func queues(withTasksOf kind: String, _ isWanted: (QueueName) -> Bool) throws -> Set<QueueName> {
     let live = parts.live.unchecked
     var found: Set<QueueName> = []
-    for position in [TaskPosition.Kind.line, .parked] {
+    for position in [TaskPosition.Kind.queued, .parked] {
       var range = StorageRange(prefix: [position.rawValue])
       // Each step reads the first task of a queue, and continues after the queue.
       while let (key, _) = try live.first(in: range) {
@@ -104,7 +104,7 @@ extension TaskStorageTransaction: TaskChanging {
     func own(_ kind: TaskPosition.Kind) -> [UInt8] {
       queue.map { TaskKeys.waiting(kind, $0) } ?? [kind.rawValue]
     }
-    if query.wants(.ready, .running, .retryWait, .parked, .dead) { prefixes.append((parts.live, own(.line))) }
+    if query.wants(.ready, .running, .retryWait, .parked, .dead) { prefixes.append((parts.live, own(.queued))) }
     if query.wants(.scheduled, .retryWait) { prefixes.append((parts.live, [TaskPosition.Kind.timed.rawValue])) }
     if query.wants(.parked) { prefixes.append((parts.live, own(.parked))) }
     if query.wants(.blocked) { prefixes.append((parts.live, own(.blocked))) }

@@ -48,7 +48,7 @@ extension TaskStorageTransaction {
     var position = TaskPosition(
       draft.kind, queue: queue, priority: options.priority, sortKey: options.sortKey?.bytes ?? [],
       stamp: TaskPosition.pendingStamp, ordinal: try takeOrdinal(), due: draft.due)
-    if options.limitKey != nil { position.lane = LineID.lane(options.limitKey) }
+    if options.limitKey != nil { position.lane = SubqueueID.lane(options.limitKey) }
     var record = TaskRecord(
       id: id, progress: TaskProgress(draft.state), position: position, enqueued: wall, kind: kind, version: version,
       payload: payload, options)

@@ -17,10 +17,10 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   /// The changes of the counts of states. Successive changes of one key are added up.
   private var counts: [(queue: UInt32, state: TaskState, number: Int64)] = []
   private var writtenCounts = 0
-  /// The number of tasks of the last line that came into the delta.
-  private var kept: (line: LineID, count: Int) = (LineID(queue: 0), 0)
-  /// The numbers of tasks of the lines before it.
-  private var keptCounts: [LineID: Int] = [:]
+  /// The number of tasks of the last subqueue that came into the delta.
+  private var kept: (subqueue: SubqueueID, count: Int) = (SubqueueID(queue: 0), 0)
+  /// The numbers of tasks of the subqueues before it.
+  private var keptCounts: [SubqueueID: Int] = [:]
   /// The queues in `delta.names`, as they are now.
   private var ownQueues: [QueueName: TaskNames.Queue] = [:]
   /// What `ownQueues` had before each change of `delta.names`.
@@ -61,7 +61,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let releasesAll: Bool
   }
 
-  /// The maximum number of successive tasks of one line that the delta holds. Further ones are only on disk.
+  /// The maximum number of successive tasks of one subqueue that the delta holds. Further ones are only on disk.
   ///
   /// It is 0 if no scheduler runs the tasks.
   private let keptMaximum: Int
@@ -114,9 +114,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   public func rollBack(to mark: Int) {
     let position = marks[mark]
     marks.removeSubrange((mark + 1)...)
-    keptCounts[kept.line] = kept.count
-    for (line, _) in delta.entries[position.entries...] { keptCounts[line, default: 0] -= 1 }
-    kept.count = keptCounts[kept.line] ?? 0
+    keptCounts[kept.subqueue] = kept.count
+    for (subqueue, _) in delta.entries[position.entries...] { keptCounts[subqueue, default: 0] -= 1 }
+    kept.count = keptCounts[kept.subqueue] ?? 0
     delta.entries.removeSubrange(position.entries...)
     delta.timers.removeSubrange(position.timers...)
     delta.removed.removeSubrange(position.removed...)
@@ -155,7 +155,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   /// Returns the effect of the commit on the tasks that run next.
   public func takeDelta(_ version: CommitVersion) -> TaskDelta? {
     if !held.isEmpty {
-      delta.hold = TaskHold(dispatcher, held)
+      delta.hold = Hold(dispatcher, held)
       held = []
     }
     if delta.isEmpty { return nil }
@@ -171,10 +171,10 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     for index in delta.entries.indices where delta.entries[index].entry.stamp == TaskPosition.pendingStamp {
       delta.entries[index].entry.set(stamp: stamp)
     }
-    for line in Array(delta.more.keys) {
-      if var key = delta.more.removeValue(forKey: line) {
-        LineEntry.set(stamp, in: &key)
-        delta.more[line] = key
+    for subqueue in Array(delta.more.keys) {
+      if var key = delta.more.removeValue(forKey: subqueue) {
+        QueuedTask.set(stamp, in: &key)
+        delta.more[subqueue] = key
       }
     }
     return delta
@@ -225,14 +225,14 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let live = parts.live.unchecked
     var blocked: [BlockedTaskQueue] = []
     for (name, queue) in try TaskNames(config).queues.sorted(by: { $0.key < $1.key }) {
-      var range = StorageRange(prefix: TaskKeys.lines(queue.number))
-      // Each step reads the first task of a line, and continues after the line.
+      var range = StorageRange(prefix: TaskKeys.subqueues(queue.number))
+      // Each step reads the first task of a subqueue, and continues after the subqueue.
       while let (key, value) = try live.first(in: range) {
         // A row that can't be read is left out, as the scheduler leaves it out.
-        if let entry = try? LineEntry(key: key, value: value), entry.state == .dead || entry.state == .parked {
+        if let entry = try? QueuedTask(key: key, value: value), entry.state == .dead || entry.state == .parked {
           blocked.append(BlockedTaskQueue(queue: name, task: entry.id, state: entry.state))
         }
-        guard let next = StorageRange(prefix: try LineID(of: key).begin).upper else { break }
+        guard let next = StorageRange(prefix: try SubqueueID(of: key).begin).upper else { break }
         range.lower = next
       }
     }
@@ -321,14 +321,15 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let position = record.position
     let positionBytes = position.bytes
     let (key, value) = (position.key(of: record.id), record.bytes(positionBytes))
-    let stampSite: StampPosition = position.kind == .line ? .key(position.stampOffset) : .value(TaskRecord.stampOffset)
+    let stampSite: StampPosition =
+      position.kind == .queued ? .key(position.stampOffset) : .value(TaskRecord.stampOffset)
     try parts.live.putStamped(key, value, at: stampSite)
     try parts.live.putStamped(
       TaskKeys.byID(record.id, position.revision), TaskKeys.byIDValue(record.progress.state, position),
       at: .value(1 + TaskPosition.stampOffsetInBytes))
     count(position.queue, record.progress.state, 1)
     switch position.kind {
-    case .line: keep(record, value, key)
+    case .queued: keep(record, value, key)
     case .timed: keep(TimedTask(id: record.id, key: key, due: position.due, deadline: deadline(record)))
     case .blocked: break
     case .parked:
@@ -345,25 +346,27 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   }
 
   private func keep(_ record: TaskRecord, _ value: [UInt8], _ key: [UInt8]) {
-    let line = record.position.line
-    if countKept(line) <= keptMaximum { return delta.entries.append((line, LineEntry(record, value, key: key))) }
-    if let more = delta.more[line], !LineEntry.precedes(key, more) { return }
-    delta.more[line] = key
+    let subqueue = record.position.subqueue
+    if countKept(subqueue) <= keptMaximum {
+      return delta.entries.append((subqueue, QueuedTask(record, value, key: key)))
+    }
+    if let more = delta.more[subqueue], !QueuedTask.precedes(key, more) { return }
+    delta.more[subqueue] = key
   }
 
-  /// Counts a task of a line, and returns the number of those that came into the delta.
-  private func countKept(_ line: LineID) -> Int {
-    if kept.line != line {
-      keptCounts[kept.line] = kept.count
-      kept = (line, keptCounts[line] ?? 0)
+  /// Counts a task of a subqueue, and returns the number of those that came into the delta.
+  private func countKept(_ subqueue: SubqueueID) -> Int {
+    if kept.subqueue != subqueue {
+      keptCounts[kept.subqueue] = kept.count
+      kept = (subqueue, keptCounts[subqueue] ?? 0)
     }
     kept.count += 1
     return kept.count
   }
 
   private func keep(_ timer: TimedTask) {
-    if delta.timers.count < TaskTimers.taskMaximum { return delta.timers.append(timer) }
-    if let more = delta.moreTimers, !LineEntry.precedes(timer.key, more) { return }
+    if delta.timers.count < Timers.taskMaximum { return delta.timers.append(timer) }
+    if let more = delta.moreTimers, !QueuedTask.precedes(timer.key, more) { return }
     delta.moreTimers = timer.key
   }
 
@@ -414,18 +417,18 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return isWritten
   }
 
-  /// Writes a change of a task that does not run, and notes its effect on the line.
+  /// Writes a change of a task that does not run, and notes its effect on the subqueue.
   func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws {
     _ = try write(edit)
-    if let old, old.position.kind == .line {
-      delta.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
+    if let old, old.position.kind == .queued {
+      delta.removed.append((old.position.subqueue, old.id, old.position.key(of: old.id)))
     }
     if let old, old.position.kind == .timed { delta.removedTimers.append(old.position.key(of: old.id)) }
     guard let new else { return }
     switch new.position.kind {
-    case .line:
-      _ = countKept(new.position.line)
-      delta.entries.append((new.position.line, LineEntry(new, new.bytes)))
+    case .queued:
+      _ = countKept(new.position.subqueue)
+      delta.entries.append((new.position.subqueue, QueuedTask(new, new.bytes)))
     case .timed:
       keep(
         TimedTask(id: new.id, key: new.position.key(of: new.id), due: new.position.due, deadline: deadline(new)))

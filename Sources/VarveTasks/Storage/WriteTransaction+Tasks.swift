@@ -242,8 +242,8 @@ extension ReadTransaction {
     try TaskNames(tasks.config).queues.keys.sorted()
   }
 
-  /// Returns the queues that have a task of a kind in line or parked, of those for which `isWanted` returns true. A
-  /// running task is in line, and so is the first task of a serial queue while it waits for its next attempt.
+  /// Returns the queues that have a queued or parked task of a kind, of those for which `isWanted` returns true. A
+  /// running task is queued, and so is the first task of a serial queue while it waits for its next attempt.
   ///
   /// Complexity: one lookup for each queue that has tasks there. In each of the wanted ones, it also iterates over the
   /// tasks up to the first one of the kind.

@@ -8,7 +8,7 @@ struct KeyedTimers<Key: Hashable> {
     let isDate: Bool
   }
 
-  private let key: (TaskTimers.Action) -> Key?
+  private let key: (Timers.Action) -> Key?
   private var heap = TimerHeap()
   /// The timers that count.
   private var current: [Key: Current] = [:]
@@ -17,17 +17,17 @@ struct KeyedTimers<Key: Hashable> {
   private(set) var wallCount = 0
 
   /// Creates a collection of timers. `key` returns the key of a timer with an action.
-  init(_ key: @escaping (TaskTimers.Action) -> Key?) { self.key = key }
+  init(_ key: @escaping (Timers.Action) -> Key?) { self.key = key }
 
   /// The number of keys that have a timer.
   var count: Int { current.count }
   /// The number of timers in memory, including obsolete ones.
   var heapCount: Int { heap.count }
-  var first: TaskTimers.Entry? { heap.first }
+  var first: Timers.Entry? { heap.first }
   var keys: Dictionary<Key, some Any>.Keys { current.keys }
 
   /// Complexity: amortized O(log *n*).
-  mutating func insert(_ entry: TaskTimers.Entry) {
+  mutating func insert(_ entry: Timers.Entry) {
     guard let key = key(entry.action) else { return }
     forget(key)
     lastNumber += 1
@@ -53,7 +53,7 @@ struct KeyedTimers<Key: Hashable> {
     dropObsolete()
   }
 
-  mutating func popFirst() -> TaskTimers.Entry? {
+  mutating func popFirst() -> Timers.Entry? {
     guard let first, let key = key(first.action) else { return nil }
     remove(key)
     return first
@@ -66,7 +66,7 @@ struct KeyedTimers<Key: Hashable> {
 
   private mutating func dropObsolete() {
     let (current, key) = (current, key)
-    func isObsolete(_ entry: TaskTimers.Entry) -> Bool {
+    func isObsolete(_ entry: Timers.Entry) -> Bool {
       key(entry.action).map { current[$0]?.number != entry.number } ?? true
     }
     if heap.count > 2 * current.count + 64 { heap.removeAll(where: isObsolete) }

@@ -1,14 +1,14 @@
 /// A heap of timers, the earliest of which is first.
 struct TimerHeap {
-  private var entries: [TaskTimers.Entry] = []
+  private var entries: [Timers.Entry] = []
   /// The number of timers for dates.
   private(set) var wallCount = 0
 
   var count: Int { entries.count }
-  var first: TaskTimers.Entry? { entries.first }
+  var first: Timers.Entry? { entries.first }
 
   /// Complexity: O(log *n*).
-  mutating func insert(_ entry: TaskTimers.Entry) {
+  mutating func insert(_ entry: Timers.Entry) {
     if entry.wall != nil { wallCount += 1 }
     entries.append(entry)
     var index = entries.count - 1
@@ -22,7 +22,7 @@ struct TimerHeap {
 
   /// Complexity: O(log *n*).
   @discardableResult
-  mutating func popFirst() -> TaskTimers.Entry? {
+  mutating func popFirst() -> Timers.Entry? {
     guard let first = entries.first else { return nil }
     if first.wall != nil { wallCount -= 1 }
     let last = entries.removeLast()
@@ -48,7 +48,7 @@ struct TimerHeap {
   /// Removes the timers for which `isObsolete` returns true.
   ///
   /// Complexity: O(*n*).
-  mutating func removeAll(where isObsolete: (TaskTimers.Entry) -> Bool) {
+  mutating func removeAll(where isObsolete: (Timers.Entry) -> Bool) {
     entries.removeAll(where: isObsolete)
     wallCount = entries.count { $0.wall != nil }
     restore()

@@ -39,7 +39,7 @@ struct WallSpans: Sendable {
 
   /// Returns the milliseconds of a delay that are left at a time of the continuous clock, for a row that is due at a
   /// date. Returns `nil` if it is not known what is left, or if the date shows it.
-  func left(of delay: Int64, due: Int64, at continuous: Int64) -> Int64? {
+  func remaining(of delay: Int64, due: Int64, at continuous: Int64) -> Int64? {
     let written = due - delay
     if ended.isEmpty || (written >= begin && written <= continuous + offset) { return nil }
     // If the clock showed the date twice, the task must not be late.

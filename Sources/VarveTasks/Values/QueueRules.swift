@@ -100,7 +100,7 @@ public struct QueueRules: Hashable, Sendable {
   var turnMaximum: Int { Self.clip(weight) }
   /// The time after which waiting tasks of the queue move up, or `nil` if they never do.
   var ageingTime: Duration? { isSerial ? nil : ageing.map { max($0.clipped, .milliseconds(1)) } }
-  /// Returns the maximum number of running tasks of a line: the tasks of one limit key, or those without one.
+  /// Returns the maximum number of running tasks of a subqueue: the tasks of one limit key, or those without one.
   func runningMaximum(hasKey: Bool) -> Int {
     isSerial ? 1 : hasKey ? min(max(1, perKey ?? concurrency), runningMaximum) : runningMaximum
   }

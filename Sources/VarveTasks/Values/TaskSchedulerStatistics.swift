@@ -12,10 +12,10 @@ public struct TaskSchedulerStatistics: Hashable, Sendable {
   /// after the task was cancelled or the scheduler was stopped. It counts once, when its handler returns or calls
   /// `TaskContext.complete(_:)`.
   public internal(set) var fencedCount = 0
-  /// The number of rows that were read to fill lines from disk, and that were not put in line: rows of tasks that run,
+  /// The number of rows that were read to fill subqueues from disk, and that were not queued: rows of tasks that run,
   /// or that ended while they were read, rows that can't be decoded, and all rows of a read that was discarded.
   ///
-  /// A read is discarded if its line is gone, or has to be read from an earlier row by then. Rows that were put in line
+  /// A read is discarded if its subqueue is gone, or has to be read from an earlier row by then. Rows that were queued
   /// and cut from it again, because it was full, are not counted, and neither are the entries of deleted rows, which
   /// the storage itself passes.
   public internal(set) var refillSkippedCount = 0

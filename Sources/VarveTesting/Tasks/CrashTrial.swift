@@ -93,7 +93,7 @@ private final class CrashTrial: Sendable {
     try await database.write { tx in try tx.enqueue(payload, options).id }
   }
 
-  private func reach(_ point: TaskPoint) async {
+  private func reach(_ point: AttemptPoint) async {
     let (dies, waiter) = state.withLock { state -> (Bool, CheckedContinuation<Void, Never>?) in
       defer { state.count += 1 }
       guard state.count == dyingAt || state.point != nil else { return (false, nil) }

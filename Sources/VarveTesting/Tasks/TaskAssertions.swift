@@ -36,8 +36,8 @@ extension ReadTransaction {
     let others = Set(try self.tasks(.all).filter { !$0.progress.state.isSettled }.map(\.kind)).sorted()
     throw TaskAssertionFailed(
       "\(payloads.count) tasks of kind \"\(Payload.kind)\" fit\(queue.map { " in queue \"\($0)\"" } ?? ""), "
-        + "expected \(count.map { "\($0)" } ?? "one or more"); \(tasks.count) of that kind are enqueued, and tasks of the kinds "
-        + "\(others)")
+        + "expected \(count.map { "\($0)" } ?? "one or more"); \(tasks.count) of that kind are enqueued, and tasks of "
+        + "the kinds \(others)")
   }
 
   /// Throws `TaskAssertionFailed` if a task of a type for which `condition` is true is enqueued and has not ended.
@@ -49,11 +49,11 @@ extension ReadTransaction {
 }
 
 extension Database {
-  /// Runs a handler once as an attempt of a task, without a scheduler. See `TaskTrial`.
+  /// Runs a handler once as an attempt of a task, without a scheduler. See `TestWorker`.
   public func perform<Payload: TaskPayload>(
     _ payload: Payload, attempt: Int = 1,
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
   ) async throws -> TaskOutcome {
-    try await TaskTrial(self).perform(payload, attempt: attempt, body)
+    try await TestWorker(self).perform(payload, attempt: attempt, body)
   }
 }

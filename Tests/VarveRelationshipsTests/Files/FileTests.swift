@@ -195,7 +195,7 @@ struct FileTests {
     }
     #expect(
       site.waitForReports() == [
-        "file \"flag.png\" of root \"files\" stays: it is not known to be the one that it was when its last edge went"
+        "file \"flag.png\" of root \"files\" stays: it is not known to be the one that it was when its last edge was removed"
       ])
     #expect(site.exists("flag.png"))
     try graph.database.close()
@@ -247,7 +247,7 @@ struct FileTests {
     let again = try site.open(site.graph())
     #expect(
       site.waitForReports() == [
-        "file \"flag.png\" of root \"files\" stays: it is not known to be the one that it was when its last edge went"
+        "file \"flag.png\" of root \"files\" stays: it is not known to be the one that it was when its last edge was removed"
       ])
     try again.database.close()
   }

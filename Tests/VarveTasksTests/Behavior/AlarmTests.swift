@@ -9,7 +9,7 @@ import VarveTestSupport
 @testable import VarveTasks
 @testable import VarveTesting
 
-/// Tests of the alarm of a scheduler, and of the timers of lines and schedules, of which there is one for each.
+/// Tests of the alarm of a scheduler, and of the timers of subqueues and schedules, of which there is one for each.
 struct AlarmTests {
   private static func timerCount(_ fixture: TaskFixture) -> Int {
     fixture.scheduler.dispatcher.state.withLock { $0.timers.count }
@@ -22,7 +22,7 @@ struct AlarmTests {
 
   @Test func `an alarm has the time of the call that asked last, also if an earlier call takes longer`() async {
     let clock = ManualSchedulerClock()
-    let alarm = TaskAlarm(clock)
+    let alarm = Alarm(clock)
     let gate = Gate()
     let (isFirstSet, isSecondSet) = (Flag(), Flag())
     let (firstRings, secondRings) = (Flag(), Flag())
@@ -94,7 +94,7 @@ struct AlarmTests {
     await fixture.scheduler.stop()
   }
 
-  // MARK: - One timer for each line and schedule
+  // MARK: - One timer for each subqueue and schedule
 
   @Test func `the head of a serial queue that waits for its next attempt has one timer, however often it is edited`()
     async throws

@@ -66,7 +66,7 @@ struct BlockedChildrenTests {
   func `transition 7: children that stay blocked are passed once, in however many commits the others are cancelled`()
     async throws
   {
-    let count = 8 * TaskWork.batchMaximum
+    let count = 8 * TurnWork.batchMaximum
     let without = try await Self.deadReads(staying: 0, cancelled: count)
     let with = try await Self.deadReads(staying: count, cancelled: count)
     print("entries read by \(count) cancellations: \(without), and \(with) after as many that stay blocked")

@@ -10,7 +10,7 @@ import VarveTesting
 /// task takes to begin may show that they exist.
 struct ClaimAheadTests {
   /// A scheduler with one worker, whose queue "q" has had quick tasks. The handler of "hour 0" runs, and does not
-  /// return before `end` is called. "hour 1" to "hour 9" are next in line, with claims that were made ahead.
+  /// return before `end` is called. "hour 1" to "hour 9" are next in their queue, with claims that were made ahead.
   struct Site {
     let fixture: TaskFixture
     let ids: [TaskID]
@@ -91,7 +91,7 @@ struct ClaimAheadTests {
     let site = try await Site()
     try site.fixture.enqueue("other") { $0.queue = "other" }
     await site.calm()
-    // The first queue was in line for its next turn before the other one had a task.
+    // The first queue waited for its next turn before the other one had a task.
     site.end(1)
     site.end(0)
     await site.fixture.poll { site.fixture.lines.count == 3 }

@@ -13,7 +13,7 @@ import VarveTesting
 ///
 ///     VARVE_TEST_SCALE=20 ./tools/test --filter CommitOrderTests
 struct CommitOrderTests {
-  /// Returns the stamps of some tasks that wait in line.
+  /// Returns the stamps of some queued tasks.
   private static func stamps(_ ids: [TaskID], _ fixture: TaskFixture) throws -> [UInt64] {
     try fixture.read { tx in
       try ids.map { id in try #require(try tx.tasks.parts.position(of: id)).position.stamp }

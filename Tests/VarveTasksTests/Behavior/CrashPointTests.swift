@@ -510,7 +510,7 @@ struct CrashPointTests {
     }
     let whole = Self.expiringCount + Self.keptCount
     #expect(found.contains(whole) && found.contains(Self.keptCount))
-    if TestScale.isWhole { #expect(found.contains(whole - TaskWork.batchMaximum), "\(found)") }
+    if TestScale.isWhole { #expect(found.contains(whole - TurnWork.batchMaximum), "\(found)") }
     try await Self.end(first)
   }
 

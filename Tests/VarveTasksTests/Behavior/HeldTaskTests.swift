@@ -10,7 +10,7 @@ import VarveTesting
 
 /// Tests of transactions that have changed tasks and are still open while the scheduler claims tasks.
 struct HeldTaskTests {
-  /// A change that a transaction makes to a task which is in line.
+  /// A change that a transaction makes to a queued task.
   enum Change: String, CaseIterable, Sendable {
     case payload, priority, start, delete, cancel
 
@@ -51,7 +51,7 @@ struct HeldTaskTests {
       let id = try fixture.enqueue("changed")
       for text in ["b", "c"] { try fixture.enqueue(text) }
       let open = await OpenTransaction(fixture, isUndone: isUndone) { tx in try change.make(id, tx) }
-      // From now on, the only worker is free, and the changed task is the first in line.
+      // From now on, the only worker is free, and the changed task is the first one.
       mayEnd.set()
       await fixture.scheduler.waitUntilIdle()
       #expect(fixture.lines.take() == (isSerial ? ["runs"] : ["runs", "b", "c"]))

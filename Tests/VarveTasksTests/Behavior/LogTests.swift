@@ -326,7 +326,7 @@ struct LogTests {
     await scheduler.stop()
     try manager.setAttributes([.posixPermissions: 0o700], ofItemAtPath: path)
     // The superuser may read, and therefore watch, every directory.
-    if getuid() == 0 { TaskLog.inbox(scheduler.logger, path) }
+    if getuid() == 0 { SchedulerLog.inbox(scheduler.logger, path) }
     try await database.close()
     return ["path": path]
   }

@@ -53,10 +53,10 @@ struct LostWorkTests {
   enum Meanwhile: String, CaseIterable, Sendable { case deleted, before }
 
   @Test(arguments: Meanwhile.allCases, [false, true])
-  func `more tasks than a line holds, which come while its last tasks are read, all run, and in their order`(
+  func `more tasks than a subqueue holds, which come while its last tasks are read, all run, and in their order`(
     meanwhile: Meanwhile, isSerial: Bool
   ) async throws {
-    let backend = try HeldReadBackend(.line)
+    let backend = try HeldReadBackend(.queued)
     let fixture = try TaskFixture(over: backend, rules: .all(isSerial: isSerial))
     try fixture.handle()
     let old = try fixture.write { tx in
@@ -72,12 +72,12 @@ struct LostWorkTests {
       if meanwhile == .deleted { try tx.delete(.id(old[0])) }
       var options = TaskOptions()
       for number in 0..<1_000 {
-        if meanwhile == .before { options.priority = number < TaskLine.entryMaximum ? 200 : 100 }
+        if meanwhile == .before { options.priority = number < Subqueue.entryMaximum ? 200 : 100 }
         try tx.enqueue(Note("\(number)"), options)
       }
     }
     backend.gate.open()
-    let (first, second) = (0..<TaskLine.entryMaximum, TaskLine.entryMaximum..<1_000)
+    let (first, second) = (0..<Subqueue.entryMaximum, Subqueue.entryMaximum..<1_000)
     let expected: [String] =
       switch meanwhile {
       case .deleted: (0..<1_000).map { "\($0)" }
@@ -98,7 +98,7 @@ struct LostWorkTests {
     try fixture.handle()
     try await fixture.scheduler.start()
     try fixture.write { tx in
-      try Self.enqueue(TaskTimers.taskMaximum, "first", after: 1, in: tx)
+      try Self.enqueue(Timers.taskMaximum, "first", after: 1, in: tx)
       // These are only on disk, and are read when the others have fired.
       try Self.enqueue(10, "read", after: 7_200, in: tx)
     }
@@ -108,7 +108,7 @@ struct LostWorkTests {
     await fixture.poll { backend.gate.waitingCount == 1 }
     try fixture.write { tx in try Self.enqueue(5_000, "meanwhile", after: hours * 3_600, in: tx) }
     backend.gate.open()
-    await Self.pass(0, fixture, runs: TaskTimers.taskMaximum, "first")
+    await Self.pass(0, fixture, runs: Timers.taskMaximum, "first")
     if hours == 1 {
       await Self.pass(3_600, fixture, runs: 5_000, "meanwhile")
       await Self.pass(3_600, fixture, runs: 10, "read")
@@ -145,13 +145,13 @@ struct LostWorkTests {
       for _ in 0..<4_000 { try tx.enqueue(Note("30 days"), options) }
     }
     try fixture.write { tx in
-      try Self.enqueue(TaskTimers.taskMaximum, "2 hours", after: 7_200, in: tx)
+      try Self.enqueue(Timers.taskMaximum, "2 hours", after: 7_200, in: tx)
       try Self.enqueue(900, "60 seconds", after: 60, in: tx)
     }
     try fixture.write { tx in try Self.enqueue(100, "5 seconds", after: 5, in: tx) }
     await Self.pass(5, fixture, runs: 100, "5 seconds")
     await Self.pass(55, fixture, runs: 900, "60 seconds")
-    await Self.pass(7_140, fixture, runs: TaskTimers.taskMaximum, "2 hours")
+    await Self.pass(7_140, fixture, runs: Timers.taskMaximum, "2 hours")
     await Self.pass(30 * 86_400 - 7_200, fixture, runs: 4_000, "30 days")
     await fixture.scheduler.stop()
   }
@@ -167,25 +167,25 @@ struct LostWorkTests {
       try fixture.enqueue("date") { $0.start = .at(fixture.clock.wallNow.addingTimeInterval(30 * 86_400)) }
     }
     try fixture.write { tx in
-      try Self.enqueue(TaskTimers.taskMaximum, "2 hours", after: 7_200, in: tx)
+      try Self.enqueue(Timers.taskMaximum, "2 hours", after: 7_200, in: tx)
       try Self.enqueue(900, "30 seconds", after: 30, in: tx)
     }
     // No other event wakes the scheduler.
     await Self.pass(30, fixture, runs: 900, "30 seconds")
-    await Self.pass(7_170, fixture, runs: TaskTimers.taskMaximum, "2 hours")
+    await Self.pass(7_170, fixture, runs: Timers.taskMaximum, "2 hours")
     await fixture.scheduler.stop()
   }
 
   // MARK: - Reads that fail
 
-  /// A storage one of whose reads of the row of a task in line fails.
+  /// A storage one of whose reads of the row of a queued task fails.
   private final class FailingReadBackend: ObservedBackend, @unchecked Sendable {
     // Sendable: it has only atomic state.
     /// Whether the next read fails.
     let fails = Atomic(false)
 
     override func willRead(_ keys: [[UInt8]], in family: StorageFamily) throws {
-      guard keys.contains(where: { $0.first == TaskPosition.Kind.line.rawValue }) else { return }
+      guard keys.contains(where: { $0.first == TaskPosition.Kind.queued.rawValue }) else { return }
       if fails.exchange(false, ordering: .acquiringAndReleasing) { throw FailingBackend.error }
     }
   }
@@ -197,7 +197,7 @@ struct LostWorkTests {
     try fixture.handle()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
-    let large = String(repeating: "x", count: 4 * LineEntry.valueMaximum)
+    let large = String(repeating: "x", count: 4 * QueuedTask.valueMaximum)
     try fixture.write { tx in
       try tx.pause("default")
       try tx.enqueue(contentsOf: [Note(large), Note("next")])
@@ -268,7 +268,7 @@ struct LostWorkTests {
     #expect(try fixture.state(id) == nil)
     #expect(try fixture.read { tx in try tx.tasks.parts.live.get(TaskKeys.cancel(id)) } == nil)
     #expect(try fixture.rowCount() == 0)
-    // The line is not blocked.
+    // The subqueue is not blocked.
     try fixture.enqueue("next")
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["next"])
@@ -287,7 +287,7 @@ struct LostWorkTests {
         let isFirst = text == texts.first
         var options = TaskOptions(queue: isFirst ? "old" : "new")
         options.dependsOn = [try tx.enqueue(Note(text)).id]
-        for _ in 0..<(isFirst ? count : TaskWork.batchMaximum) { try tx.enqueue(Note("child"), options) }
+        for _ in 0..<(isFirst ? count : TurnWork.batchMaximum) { try tx.enqueue(Note("child"), options) }
       }
     }
   }
@@ -295,7 +295,7 @@ struct LostWorkTests {
   @Test func `transition 6: the children of a task run although each commit also ends another task with many children`()
     async throws
   {
-    let (rounds, count) = (6, 2 * TaskWork.batchMaximum + 88)
+    let (rounds, count) = (6, 2 * TurnWork.batchMaximum + 88)
     let held = try HeldTasks(holding: .process, workers: rounds + 1)
     let (gate, fixture) = (held.gate, held.fixture)
     let texts = (0...rounds).map { "\($0)" }
@@ -325,7 +325,7 @@ struct LostWorkTests {
     gate.open()
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.count(.blocked, in: "new") == 0)
-    #expect(try fixture.count(.ready, in: "new") == rounds * TaskWork.batchMaximum)
+    #expect(try fixture.count(.ready, in: "new") == rounds * TurnWork.batchMaximum)
     #expect(try fixture.configCount(ConfigKeys.pending) == 0)
     try await fixture.close()
   }

@@ -15,7 +15,7 @@ struct ManyChildrenTests {
   ///
   /// A child that becomes ready has six: its row, its row by id and the two rows of its dependency are deleted, and the
   /// first two are put again. The other entries are counts, and rows of the parents.
-  private static let entryMaximum = 6 * TaskWork.batchMaximum + 100
+  private static let entryMaximum = 6 * TurnWork.batchMaximum + 100
 
   /// Enqueues tasks that depend on a task that is committed, in a paused queue.
   private static func enqueueChildren(_ count: Int, of parent: TaskID, _ fixture: TaskFixture) throws {
@@ -101,7 +101,7 @@ struct ManyChildrenTests {
     try fixture.handle()
     // The first commit has ended the parent, and has changed as many children as one commit changes.
     // The first commit also ends the parent.
-    let left = max(0, count - (TaskWork.batchMaximum - 1))
+    let left = max(0, count - (TurnWork.batchMaximum - 1))
     #expect(try fixture.state(parent) == (end == .done ? nil : .dead))
     #expect(try fixture.count(.blocked, in: "children") == left)
     _ = backend.takeCommits()
@@ -110,7 +110,7 @@ struct ManyChildrenTests {
     let sizes = backend.takeCommits().map(\.entryCount)
     print("\(left) children of a task that is \(end): \(sizes.count) commits of at most \(sizes.max() ?? 0) entries")
     #expect(sizes.allSatisfy { $0 <= Self.entryMaximum })
-    #expect(sizes.count >= left / TaskWork.batchMaximum)
+    #expect(sizes.count >= left / TurnWork.batchMaximum)
     #expect(try fixture.count(.blocked, in: "children") == 0)
     #expect(try fixture.count(.ready, in: "children") == (end == .done ? count : 0))
     try fixture.write { tx in try tx.resume("children") }
@@ -174,7 +174,7 @@ struct ManyChildrenTests {
     let parent = try fixture.enqueue("parent") { $0.start = .parked() }
     await fixture.scheduler.waitUntilIdle()
     let before = fixture.database.statistics.asideCommits
-    let count = 8 * TaskWork.batchMaximum
+    let count = 8 * TurnWork.batchMaximum
     try fixture.write { tx in
       var options = TaskOptions()
       options.dependsOn = [parent]

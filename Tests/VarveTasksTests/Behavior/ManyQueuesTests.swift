@@ -76,7 +76,7 @@ struct ManyQueuesTests {
     #expect(try fixture.read { tx in try tx.taskQueues() } == ["old", "other"])
   }
 
-  @Test func `the change of a queue with limit keys reaches all of its lines, and so does that of several queues`()
+  @Test func `the change of a queue with limit keys reaches all of its subqueues, and so does that of several queues`()
     async throws
   {
     let fixture = try TaskFixture(workers: 4)

@@ -13,9 +13,9 @@ struct OpeningReadTests {
   private static let queues: [QueueName] = ["line", "serial", "other"]
 
   /// Returns the number of entries that are read until a scheduler has started on a database that was opened again, and
-  /// in which `count` tasks wait in each of three lines, for a time, and for a signal.
+  /// in which `count` tasks wait in each of three subqueues, for a time, and for a signal.
   ///
-  /// If the queues are not paused, the start ends when one task of each line runs.
+  /// If the queues are not paused, the start ends when one task of each subqueue runs.
   private static func readCount(waiting count: Int, isPaused: Bool) async throws -> Int {
     let environment = EngineEnvironment.inMemory()
     let first = try await Database.open(
@@ -64,7 +64,7 @@ struct OpeningReadTests {
     return read
   }
 
-  @Test func `layout 3: a start reads the first tasks of each line and of the timers, however many tasks wait`()
+  @Test func `layout 3: a start reads the first tasks of each subqueue and of the timers, however many tasks wait`()
     async throws
   {
     let few = try await Self.readCount(waiting: 3_000, isPaused: true)
@@ -72,18 +72,19 @@ struct OpeningReadTests {
     print("entries read by a start: \(few), and \(many) with twice as many tasks")
     #expect(few > 0)
     #expect(many <= few + 10)
-    #expect(many <= 3 * 512 + TaskTimers.taskMaximum + 200)
+    #expect(many <= 3 * 512 + Timers.taskMaximum + 200)
   }
 
-  @Test func `layout 2: a start whose queues run reads one refill of each line in addition, however many tasks wait`()
+  @Test
+  func `layout 2: a start whose queues run reads one refill of each subqueue in addition, however many tasks wait`()
     async throws
   {
     let paused = try await Self.readCount(waiting: 3_000, isPaused: true)
     let few = try await Self.readCount(waiting: 3_000, isPaused: false)
     let many = try await Self.readCount(waiting: 6_000, isPaused: false)
     print("entries read by a start: \(few - paused) for three lines, and \(many - paused) with twice as many tasks")
-    #expect(few - paused >= TaskWork.batchMaximum - 3)
-    #expect(few - paused <= 3 * TaskLine.entryMaximum + 50)
+    #expect(few - paused >= TurnWork.batchMaximum - 3)
+    #expect(few - paused <= 3 * Subqueue.entryMaximum + 50)
     #expect(many <= few + 10)
   }
 }

@@ -7,28 +7,28 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Tests of what lines and timers hold in memory and what is only on disk, against models of the disk, while commits
-/// come during reads.
+/// Tests of what subqueues and timers hold in memory and what is only on disk, against models of the disk, while
+/// commits come during reads.
 struct RefillModelTests {
   // MARK: - Lines
 
-  private static func line() -> TaskLine {
-    TaskLine(LineID(queue: 1), QueueFamily(1, "q", QueueRules(), isPaused: false, nil), isOnDisk: true)
+  private static func subqueue() -> Subqueue {
+    Subqueue(SubqueueID(queue: 1), QueueState(1, "q", QueueRules(), isPaused: false, nil), isOnDisk: true)
   }
 
-  /// Returns a task in line whose position is determined by its priority, and then by its number.
-  private static func entry(_ number: Int, priority: UInt8 = 128) -> LineEntry {
+  /// Returns a queued task whose position is determined by its priority, and then by its number.
+  private static func entry(_ number: Int, priority: UInt8 = 128) -> QueuedTask {
     let position = TaskPosition(
-      .line, queue: 1, priority: priority, sortKey: [], stamp: UInt64(number), ordinal: 0)
+      .queued, queue: 1, priority: priority, sortKey: [], stamp: UInt64(number), ordinal: 0)
     let record = TaskRecord(
       id: TaskID(rawValue: UInt64(number)), progress: TaskProgress(.ready), position: position, enqueued: 0,
       kind: "note", version: 1, payload: [], TaskOptions())
-    return LineEntry(record, record.bytes)
+    return QueuedTask(record, record.bytes)
   }
 
-  /// The tasks of a line on disk, and those that were taken from the line and still have their rows.
+  /// The tasks of a subqueue on disk, and those that were taken from the subqueue and still have their rows.
   private struct LineDisk {
-    var rows: [LineEntry] = []
+    var rows: [QueuedTask] = []
     var running: Set<TaskID> = []
 
     /// Returns the index of the first row whose key is not less than a key.
@@ -36,47 +36,47 @@ struct RefillModelTests {
       var (low, high) = (0, rows.count)
       while low < high {
         let middle = (low + high) / 2
-        if LineEntry.precedes(rows[middle].key, key) { low = middle + 1 } else { high = middle }
+        if QueuedTask.precedes(rows[middle].key, key) { low = middle + 1 } else { high = middle }
       }
       return low
     }
 
-    mutating func insert(_ entry: LineEntry) { rows.insert(entry, at: index(of: entry.key)) }
+    mutating func insert(_ entry: QueuedTask) { rows.insert(entry, at: index(of: entry.key)) }
 
-    mutating func remove(_ entry: LineEntry) {
+    mutating func remove(_ entry: QueuedTask) {
       rows.removeAll { $0.id == entry.id }
       running.remove(entry.id)
     }
 
     /// Returns the tasks from a key on, as many as are read at once, and the key of the next one.
-    func read(from key: [UInt8]) -> (found: [LineEntry], next: [UInt8]?) {
+    func read(from key: [UInt8]) -> (found: [QueuedTask], next: [UInt8]?) {
       let rest = rows[index(of: key)...]
-      return (Array(rest.prefix(TaskLine.refillCount)), rest.dropFirst(TaskLine.refillCount).first?.key)
+      return (Array(rest.prefix(Subqueue.refillCount)), rest.dropFirst(Subqueue.refillCount).first?.key)
     }
 
-    /// Adds the tasks of a commit, and acknowledges the commit to a line. The commit has the first ones in memory.
-    mutating func commit(_ entries: [LineEntry], to line: TaskLine) {
+    /// Adds the tasks of a commit, and acknowledges the commit to a subqueue. The commit has the first ones in memory.
+    mutating func commit(_ entries: [QueuedTask], to subqueue: Subqueue) {
       for entry in entries { insert(entry) }
-      for entry in entries.prefix(TaskLine.entryMaximum) { line.insert(entry) }
-      let more = entries.dropFirst(TaskLine.entryMaximum).map(\.key).min { LineEntry.precedes($0, $1) }
-      if let more { line.noteMore(from: more) }
+      for entry in entries.prefix(Subqueue.entryMaximum) { subqueue.insert(entry) }
+      let more = entries.dropFirst(Subqueue.entryMaximum).map(\.key).min { QueuedTask.precedes($0, $1) }
+      if let more { subqueue.noteMore(from: more) }
     }
 
-    /// Takes all tasks of a line, and reads those that are on disk. Returns the numbers of those that were not taken
-    /// before, in their order.
-    mutating func drain(_ line: TaskLine) -> [UInt64] {
+    /// Takes all tasks of a subqueue, and reads those that are on disk. Returns the numbers of those that were not
+    /// taken before, in their order.
+    mutating func drain(_ subqueue: Subqueue) -> [UInt64] {
       var numbers: [UInt64] = []
       for _ in 0..<(rows.count + 2) {
-        while let entry = line.popFirst() {
+        while let entry = subqueue.popFirst() {
           // No task in memory comes after one that is only on disk.
-          if let end = line.end { #expect(LineEntry.precedes(entry.key, end)) }
+          if let end = subqueue.end { #expect(QueuedTask.precedes(entry.key, end)) }
           if running.insert(entry.id).inserted { numbers.append(entry.id.rawValue) }
         }
-        guard let from = line.beginRefill() else { return numbers }
+        guard let from = subqueue.beginRefill() else { return numbers }
         let (found, next) = read(from: from)
-        _ = line.endRefill(found, from: from, next: next) { running.contains($0) }
+        _ = subqueue.endRefill(found, from: from, next: next) { running.contains($0) }
       }
-      Issue.record("the line is read again and again")
+      Issue.record("the subqueue is read again and again")
       return numbers
     }
 
@@ -85,42 +85,44 @@ struct RefillModelTests {
   }
 
   @Test(arguments: [0, 10, 255], [128, 200] as [UInt8])
-  func `a line knows the first task that is only on disk after many came while its last ones were read`(
+  func `a subqueue knows the first task that is only on disk after many came while its last ones were read`(
     count: Int, priority: UInt8
   ) throws {
-    let line = Self.line()
+    let subqueue = Self.subqueue()
     var disk = LineDisk()
     for number in 0..<count { disk.insert(Self.entry(1 + number)) }
-    let from = try #require(line.beginRefill())
+    let from = try #require(subqueue.beginRefill())
     let (found, next) = disk.read(from: from)
     #expect(found.count == count && next == nil)
     // The last 488 tasks, of priority 128, are not in memory. If the others have priority 200, they come before these.
     let entries = (0..<1_000).map { number in
-      Self.entry(1_000 + number, priority: number < TaskLine.entryMaximum ? priority : 128)
+      Self.entry(1_000 + number, priority: number < Subqueue.entryMaximum ? priority : 128)
     }
-    disk.commit(entries, to: line)
+    disk.commit(entries, to: subqueue)
     let isFirst = priority == 200
-    let only = entries[TaskLine.entryMaximum].key
-    let passed = line.endRefill(found, from: from, next: next) { _ in false }
+    let only = entries[Subqueue.entryMaximum].key
+    let passed = subqueue.endRefill(found, from: from, next: next) { _ in false }
     #expect(passed == 0)
-    let end = try #require(line.end)
-    #expect(!LineEntry.precedes(only, end))
-    #expect(isFirst ? line.entryCount <= count : line.entryCount > count)
+    let end = try #require(subqueue.end)
+    #expect(!QueuedTask.precedes(only, end))
+    #expect(isFirst ? subqueue.entryCount <= count : subqueue.entryCount > count)
     let expected = disk.left
-    let drained = disk.drain(line)
+    let drained = disk.drain(subqueue)
     #expect(drained == expected)
-    #expect(expected.count == count + 1_000 && line.end == nil)
+    #expect(expected.count == count + 1_000 && subqueue.end == nil)
   }
 
-  @Test func `a line gives all tasks in their order, whatever comes, ends and is taken while tasks are read`() throws {
+  @Test func `a subqueue gives all tasks in their order, whatever comes, ends and is taken while tasks are read`()
+    throws
+  {
     for seed in 0..<UInt64(TestScale.count(40)) {
       var random = SeededRandom(seed: seed)
-      let line = Self.line()
+      let subqueue = Self.subqueue()
       var disk = LineDisk()
       var last = 0
       // The key that a read begins at, and the rows that it has found.
       var begun: [UInt8]?
-      var read: (found: [LineEntry], next: [UInt8]?)?
+      var read: (found: [QueuedTask], next: [UInt8]?)?
       for _ in 0..<30 {
         switch random.below(8) {
         case 0, 1, 2:
@@ -130,17 +132,17 @@ struct RefillModelTests {
             last += 1
             return Self.entry(last, priority: priorities[random.below(priorities.count)])
           }
-          disk.commit(entries, to: line)
+          disk.commit(entries, to: subqueue)
         case 3:
-          if let from = line.beginRefill() { begun = from }
+          if let from = subqueue.beginRefill() { begun = from }
           if let from = begun, random.oneIn(2) { read = read ?? disk.read(from: from) }
         case 4:
           guard let from = begun.take() else { continue }
           let (found, next) = read.take() ?? disk.read(from: from)
           if random.oneIn(4) {
-            line.failRefill()
+            subqueue.failRefill()
           } else {
-            _ = line.endRefill(found, from: from, next: next) { disk.running.contains($0) }
+            _ = subqueue.endRefill(found, from: from, next: next) { disk.running.contains($0) }
           }
         case 5:
           // A transaction deletes a task that waits.
@@ -148,21 +150,21 @@ struct RefillModelTests {
             continue
           }
           disk.remove(entry)
-          line.remove(entry.id, key: entry.key)
+          subqueue.remove(entry.id, key: entry.key)
         case 6:
-          for _ in 0..<random.below(300) { if let entry = line.popFirst() { disk.running.insert(entry.id) } }
+          for _ in 0..<random.below(300) { if let entry = subqueue.popFirst() { disk.running.insert(entry.id) } }
         default:
           guard let entry = disk.rows.first(where: { disk.running.contains($0.id) }) else { continue }
           disk.remove(entry)
-          line.noteEnded(entry.key)
+          subqueue.noteEnded(entry.key)
         }
       }
       if let from = begun {
         let (found, next) = read ?? disk.read(from: from)
-        _ = line.endRefill(found, from: from, next: next) { disk.running.contains($0) }
+        _ = subqueue.endRefill(found, from: from, next: next) { disk.running.contains($0) }
       }
       let expected = disk.left
-      let drained = disk.drain(line)
+      let drained = disk.drain(subqueue)
       #expect(drained == expected, "seed \(seed)")
     }
   }
@@ -224,8 +226,8 @@ struct RefillModelTests {
         timers.append(timer)
       }
       var delta = TaskDelta()
-      delta.timers = Array(timers.prefix(TaskTimers.taskMaximum))
-      delta.moreTimers = timers.dropFirst(TaskTimers.taskMaximum).map(\.key).min { LineEntry.precedes($0, $1) }
+      delta.timers = Array(timers.prefix(Timers.taskMaximum))
+      delta.moreTimers = timers.dropFirst(Timers.taskMaximum).map(\.key).min { QueuedTask.precedes($0, $1) }
       acknowledge(delta)
     }
 
@@ -257,9 +259,9 @@ struct RefillModelTests {
           if let row = rows.removeValue(forKey: key), row.second > second { earlyCount += 1 }
         }
         guard let from = work.timersFrom else { continue }
-        let rest = rows.keys.filter { !LineEntry.precedes($0, from) }.sorted { LineEntry.precedes($0, $1) }
-        let found = rest.prefix(TaskTimers.taskMaximum).compactMap { rows[$0]?.timer }
-        reading = (found, rest.dropFirst(TaskTimers.taskMaximum).first)
+        let rest = rows.keys.filter { !QueuedTask.precedes($0, from) }.sorted { QueuedTask.precedes($0, $1) }
+        let found = rest.prefix(Timers.taskMaximum).compactMap { rows[$0]?.timer }
+        reading = (found, rest.dropFirst(Timers.taskMaximum).first)
         if random.oneIn(2) { endReading() }
       }
     }
@@ -295,7 +297,7 @@ struct RefillModelTests {
       var disk = try TimerDisk(seed: seed)
       for step in 0..<24 {
         switch disk.random.below(6) {
-        case 0: disk.commit(TaskTimers.taskMaximum + 1 + disk.random.below(1_500))
+        case 0: disk.commit(Timers.taskMaximum + 1 + disk.random.below(1_500))
         case 1: disk.commit(1 + disk.random.below(20))
         case 2: disk.cancel(1 + disk.random.below(500))
         case 3:

@@ -7,12 +7,12 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Tests of the entries that the refills of a line pass on disk, including those of tasks that have ended. A refill
-/// begins at the floor of the line, so that it meets none of them.
+/// Tests of the entries that the refills of a subqueue pass on disk, including those of tasks that have ended. A refill
+/// begins at the floor of the subqueue, so that it meets none of them.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter RefillTests   # 200,000 tasks that have ended
 struct RefillTests {
-  /// A range of a line that was read, up to the last row that was returned.
+  /// A range of a subqueue that was read, up to the last row that was returned.
   private struct ReadRange {
     let lower: [UInt8]
     /// The last row that was returned, or the end of the range if there was none after it.
@@ -20,7 +20,7 @@ struct RefillTests {
     let count: Int
   }
 
-  /// A storage that records the ranges of lines which are read.
+  /// A storage that records the ranges of subqueues which are read.
   private final class RangeBackend: ObservedBackend, @unchecked Sendable {
     // Sendable: the list is guarded by its mutex.
 
@@ -34,19 +34,19 @@ struct RefillTests {
     }
 
     override func didRead(_ page: StoragePage, of range: StorageRange, in family: StorageFamily, isReverse: Bool) {
-      guard range.lower.first == TaskPosition.Kind.line.rawValue, !isReverse else { return }
+      guard range.lower.first == TaskPosition.Kind.queued.rawValue, !isReverse else { return }
       let end = page.isLast || page.count == 0 ? range.upper ?? [0xFF] : page.key(page.count - 1)
       let read = ReadRange(lower: range.lower, last: end, count: page.count)
       ranges.withLock { $0.append(read) }
     }
   }
 
-  /// Returns the keys of all tasks in line.
+  /// Returns the keys of all queued tasks.
   private static func keys(_ fixture: TaskFixture) throws -> [[UInt8]] {
     try fixture.read { tx in
       var keys: [[UInt8]] = []
       var cursor = try tx.tasks.parts.live.cursor(
-        StorageRange(prefix: [TaskPosition.Kind.line.rawValue]), keysOnly: true)
+        StorageRange(prefix: [TaskPosition.Kind.queued.rawValue]), keysOnly: true)
       while let (key, _) = try cursor.next() { keys.append(key) }
       return keys
     }
@@ -59,7 +59,7 @@ struct RefillTests {
       var (low, high) = (0, keys.count)
       while low < high {
         let middle = (low + high) / 2
-        if LineEntry.precedes(keys[middle], key) { low = middle + 1 } else { high = middle }
+        if QueuedTask.precedes(keys[middle], key) { low = middle + 1 } else { high = middle }
       }
       return low
     }
@@ -70,8 +70,8 @@ struct RefillTests {
     try fixture.write { tx in for number in 0..<count { try tx.enqueue(Note("\(number)")) } }
   }
 
-  /// Runs tasks in two rounds, between which the line is drained. Returns the number of tasks that had ended in each
-  /// range which was read.
+  /// Runs tasks in two rounds, between which the subqueue is drained. Returns the number of tasks that had ended in
+  /// each range which was read.
   private static func refills(of count: Int, isSerial: Bool) async throws -> [Int] {
     let backend = RangeBackend(try EngineBackend.inMemory())
     let fixture = try TaskFixture(over: backend, rules: .all(isSerial: isSerial), workers: 4)
@@ -106,9 +106,9 @@ struct RefillTests {
       "\(few.count) reads have passed \(few.max() ?? 0) ended tasks at most, "
         + "and \(many.count) with twice as many tasks \(many.max() ?? 0)")
     // The first tasks of a commit are in memory, and the others are read in portions.
-    let rest = max(0, count - TaskLine.entryMaximum)
-    #expect(few.count >= 2 * rest / TaskLine.entryMaximum)
-    #expect(few.allSatisfy { $0 <= TaskLine.entryMaximum })
-    #expect(many.allSatisfy { $0 <= TaskLine.entryMaximum })
+    let rest = max(0, count - Subqueue.entryMaximum)
+    #expect(few.count >= 2 * rest / Subqueue.entryMaximum)
+    #expect(few.allSatisfy { $0 <= Subqueue.entryMaximum })
+    #expect(many.allSatisfy { $0 <= Subqueue.entryMaximum })
   }
 }

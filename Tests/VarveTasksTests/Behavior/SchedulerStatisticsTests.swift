@@ -115,7 +115,7 @@ struct SchedulerStatisticsTests {
 
   private struct Slow: TaskPayload { static let kind = "slow" }
 
-  @Test func `a read of a line counts the rows of running tasks that it passes`() async throws {
+  @Test func `a read of a subqueue counts the rows of running tasks that it passes`() async throws {
     let gate = HandlerGate()
     gate.close(ignoringCancellation: false)
     let fixture = try TaskFixture(workers: 4)
@@ -131,7 +131,7 @@ struct SchedulerStatisticsTests {
     await fixture.poll { gate.count == 3 }
     #expect(fixture.scheduler.unhandledKinds == ["note"])
     #expect(fixture.scheduler.statistics.refillSkippedCount == 0)
-    // The line is read again from the task that was skipped.
+    // The subqueue is read again from the task that was skipped.
     try fixture.handle()
     await fixture.poll { fixture.lines.count == 1 }
     #expect(fixture.scheduler.statistics.refillSkippedCount == 3)
@@ -239,7 +239,7 @@ struct SchedulerStatisticsTests {
     #expect(try fixture.scheduler.queueHeads() == [])
   }
 
-  @Test func `running tasks do not hide the first task in line, which is after them on disk`() async throws {
+  @Test func `running tasks do not hide the first queued task, which is after them on disk`() async throws {
     let fixture = try TaskFixture(workers: 2)
     let mayEnd = AsyncFlag()
     try fixture.handle { _, _ in
@@ -247,7 +247,7 @@ struct SchedulerStatisticsTests {
       return .done
     }
     try await fixture.scheduler.start()
-    // The first task has no handler, so the line is read from its position on.
+    // The first task has no handler, so the subqueue is read from its position on.
     let unhandled = try fixture.write { tx in try tx.enqueue(Slow()).id }
     let ids = try ["a", "b", "c"].map { try fixture.enqueue($0) }
     await fixture.poll { fixture.lines.count == 2 }

@@ -47,11 +47,11 @@ struct SeededGapTests {
 
   @Test func `tasks that are only on disk run before later ones, and are read from the first of them on`() throws {
     let fixture = try Self.attached(workers: 4)
-    // A commit passes 512 tasks of a line to the scheduler, and leaves the others to the disk.
+    // A commit passes 512 tasks of a subqueue to the scheduler, and leaves the others to the disk.
     let ids = try fixture.write { tx in try tx.enqueue(contentsOf: (0..<600).map { Note("\($0)") }).map(\.id) }
     let first = try Self.run(4, fixture)
     try fixture.enqueue("late")
-    let kept = fixture.scheduler.dispatcher.state.withLock { $0.lines.values.first?.entryCount }
+    let kept = fixture.scheduler.dispatcher.state.withLock { $0.subqueues.values.first?.entryCount }
     #expect(kept == 508)
     let rest = try Self.run(2_000, fixture)
     let expected = (0..<600).map { "\($0)" } + ["late"]
@@ -277,7 +277,7 @@ struct SeededGapTests {
   // MARK: - More than one commit
 
   /// More tasks than are changed in two commits.
-  private static let count = 2 * TaskWork.batchMaximum + 1
+  private static let count = 2 * TurnWork.batchMaximum + 1
 
   @Test func `transition 20: a start recovers every task that was running when a process died, however many they are`()
     async throws

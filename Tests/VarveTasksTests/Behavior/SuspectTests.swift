@@ -257,7 +257,7 @@ struct SuspectTests {
     await fixture.poll { fixture.lines.count == 1 }
     await settle()
     fixture.clock.advance(by: .seconds(10))
-    await fixture.poll { dispatcher.state.withLock { $0.holds.suspect == nil && !$0.holds.postponedLines.isEmpty } }
+    await fixture.poll { dispatcher.state.withLock { $0.holds.suspect == nil && !$0.holds.postponedSubqueues.isEmpty } }
     let other = QueueName(fixture.lines.take() == ["one"] ? "two" : "one")
     for number in 0..<20 {
       await settle()

@@ -73,7 +73,7 @@ struct TaskCommitTests {
   /// Enqueues more tasks than become ready in two commits, all for the same time, and returns their number.
   private static func enqueueDelayed(_ fixture: TaskFixture) throws -> Int {
     try fixture.write { tx in try tx.pause("default") }
-    let count = 2 * TaskWork.batchMaximum + 1
+    let count = 2 * TurnWork.batchMaximum + 1
     try fixture.write { tx in
       var options = TaskOptions()
       options.start = .after(.seconds(5))

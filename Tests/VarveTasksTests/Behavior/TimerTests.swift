@@ -31,7 +31,7 @@ struct TimerTests {
           try tx.enqueue(Note("\(number)"), options)
         }
       }
-      #expect(Self.counts(fixture).tasks <= 2 * TaskTimers.taskMaximum)
+      #expect(Self.counts(fixture).tasks <= 2 * Timers.taskMaximum)
     }
     var times: [Int] = []
     for _ in 0..<21 {
@@ -115,7 +115,7 @@ struct TimerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test(arguments: [1, TaskTimers.taskMaximum + 1_000])
+  @Test(arguments: [1, Timers.taskMaximum + 1_000])
   func `a delay does not end early if the clock is set forward, and a date does, however many tasks wait`(
     count: Int
   ) async throws {
@@ -148,7 +148,7 @@ struct TimerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test(arguments: [1, TaskTimers.taskMaximum + 1_000])
+  @Test(arguments: [1, Timers.taskMaximum + 1_000])
   func `a delay does not end late if the clock is set back, however many delays wait`(count: Int) async throws {
     let fixture = try TaskFixture(workers: 8)
     try fixture.handle()
@@ -171,21 +171,21 @@ struct TimerTests {
   @Test func `what is left of a delay follows from what the clocks showed when it was written`() {
     // The clock showed 1,000 when the scheduler started, at 0. At 500 it was set forward by 10,000.
     var spans = WallSpans(from: 1_000, offset: 1_000)
-    #expect(spans.left(of: 300, due: 1_500, at: 10) == nil)
+    #expect(spans.remaining(of: 300, due: 1_500, at: 10) == nil)
     spans.end(1_000, next: 11_000, at: 500)
     // This row was written at 200, when the clock showed 1,200.
-    #expect(spans.left(of: 5_000, due: 6_200, at: 500) == 4_700)
-    #expect(spans.left(of: 5_000, due: 6_200, at: 5_200) == 0)
+    #expect(spans.remaining(of: 5_000, due: 6_200, at: 500) == 4_700)
+    #expect(spans.remaining(of: 5_000, due: 6_200, at: 5_200) == 0)
     // These rows were written before the start, and after the clock was set.
-    #expect(spans.left(of: 5_000, due: 5_900, at: 500) == nil)
-    #expect(spans.left(of: 5_000, due: 16_600, at: 600) == nil)
+    #expect(spans.remaining(of: 5_000, due: 5_900, at: 500) == nil)
+    #expect(spans.remaining(of: 5_000, due: 16_600, at: 600) == nil)
     // It is set back by 10,000 at 1,000, and forward by 20,000 at 2,000.
     spans.end(11_000, next: 1_000, at: 1_000)
-    #expect(spans.left(of: 5_000, due: 16_600, at: 1_000) == 4_600)
+    #expect(spans.remaining(of: 5_000, due: 16_600, at: 1_000) == 4_600)
     spans.end(1_000, next: 21_000, at: 2_000)
-    #expect(spans.left(of: 5_000, due: 16_600, at: 2_000) == 3_600)
-    #expect(spans.left(of: 5_000, due: 7_500, at: 2_000) == 4_500)
-    #expect(spans.left(of: 5_000, due: 6_200, at: 2_000) == 3_200)
+    #expect(spans.remaining(of: 5_000, due: 16_600, at: 2_000) == 3_600)
+    #expect(spans.remaining(of: 5_000, due: 7_500, at: 2_000) == 4_500)
+    #expect(spans.remaining(of: 5_000, due: 6_200, at: 2_000) == 3_200)
   }
 
   @Test func `a delay is not late if it was written on a date that the clock has shown twice`() {
@@ -195,7 +195,7 @@ struct TimerTests {
     // It is set forward by 10,000 at 1,000, when it shows 1,700.
     spans.end(700, next: 10_700, at: 1_000)
     // The clock showed 1,300 at 300 and at 600, and 1,600 at 900.
-    #expect(spans.left(of: 5_000, due: 6_300, at: 1_000) == 4_300)
-    #expect(spans.left(of: 5_000, due: 6_600, at: 1_000) == 4_900)
+    #expect(spans.remaining(of: 5_000, due: 6_300, at: 1_000) == 4_300)
+    #expect(spans.remaining(of: 5_000, due: 6_600, at: 1_000) == 4_900)
   }
 }

@@ -20,7 +20,7 @@ struct TurnSizeTests {
     let count = 600
     try fixture.write { tx in
       for queue in ["aged", "paused"] { try tx.pause(QueueName(queue)) }
-      // Tasks that only the disk has when the scheduler starts, in many lines and in one.
+      // Tasks that only the disk has when the scheduler starts, in many subqueues and in one.
       for number in 0..<count {
         try tx.enqueue(Note("\(number)"), TaskOptions(queue: QueueName("many \(number % 300)")))
         var options = TaskOptions(queue: "keyed")

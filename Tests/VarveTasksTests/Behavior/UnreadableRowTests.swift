@@ -291,7 +291,7 @@ struct UnreadableRowTests {
     try fixture.handle()
     for queue in ["a", "b", "c"] { try fixture.enqueue(queue) { $0.queue = QueueName(queue) } }
     let number = try #require(fixture.scheduler.dispatcher.queue("b")).number
-    backend.damage(StorageRange(prefix: LineID(queue: number).begin), of: "live")
+    backend.damage(StorageRange(prefix: SubqueueID(queue: number).begin), of: "live")
     try await fixture.scheduler.start()
     try #require(await comes { fixture.lines.count == 2 })
     await fixture.scheduler.waitUntilIdle()

@@ -161,7 +161,7 @@ enum TaskFeatures5 {
 /// Block 6 of TaskFeatures.md.
 enum TaskFeatures6 {
   struct Timing: TaskMiddleware {
-    func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome {
+    func run(_ context: TaskContext, _ next: NextHandler) async throws -> TaskOutcome {
       let begun = ContinuousClock.now
       defer { context.logger.info("\(context.kind) took \(ContinuousClock.now - begun)") }
       return try await next()
@@ -310,7 +310,7 @@ enum TestingTasks2 {
     let isGreeted = try await database.read { tx in try tx.object(Bool.self, key: "Ada", in: "greeted") }
     guard outcome == .done, isGreeted == true else { throw TestFailed() }
 
-    let trial = TaskTrial(database)
+    let trial = TestWorker(database)
     let first = try await trial.perform(Greet(name: "Ada"), with: Greeter())
     let second = try await trial.perform(Greet(name: "Ada"), attempt: 2, with: Greeter())
     let result = try trial.result(as: String.self)

@@ -7,9 +7,9 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Tests of what claims and ends of attempts read and write, and of the first tasks of lines, which are in memory.
+/// Tests of what claims and ends of attempts read and write, and of the first tasks of subqueues, which are in memory.
 struct HeadBufferTests {
-  private static let line = TaskPosition.Kind.line.rawValue
+  private static let queued = TaskPosition.Kind.queued.rawValue
 
   /// Returns a database in which four tasks of a paused queue wait, and whose handlers wait for a flag.
   private static func waiting(_ mayEnd: AsyncFlag) async throws -> RecordedTasks {
@@ -58,7 +58,7 @@ struct HeadBufferTests {
     await recorded.fixture.scheduler.waitUntilIdle()
     let ending = try recorded.takeChanges().flatMap { $0 }
     #expect(ending.count == 12)
-    for tag in [TaskKeys.claim, TaskKeys.byID, Self.line] {
+    for tag in [TaskKeys.claim, TaskKeys.byID, Self.queued] {
       #expect(ending.tags(.singleDelete).count { $0 == tag } == 4, "0x\(String(tag, radix: 16))")
     }
     try await recorded.fixture.close()
@@ -80,7 +80,7 @@ struct HeadBufferTests {
       for number in 0..<count { try tx.enqueue(Note("\(number)")) }
     }
     await fixture.scheduler.waitUntilIdle()
-    let keys = try recorded.takeChanges().flatMap { $0 }.filter { $0.key.first == Self.line }.map(\.key)
+    let keys = try recorded.takeChanges().flatMap { $0 }.filter { $0.key.first == Self.queued }.map(\.key)
     #expect(keys.count == count)
     recorded.forget()
     try fixture.write { tx in try tx.resume("default") }
@@ -89,9 +89,9 @@ struct HeadBufferTests {
     let pages = try recorded.takeReads().filter(\.isOfRange)
     // The first tasks came into memory with the commit, and each of the others is read from there on.
     let first = try #require(pages.first)
-    #expect(!LineEntry.precedes(first.range.lower, keys[TaskLine.refillCount]))
+    #expect(!QueuedTask.precedes(first.range.lower, keys[Subqueue.refillCount]))
     for (page, next) in zip(pages, pages.dropFirst()) {
-      #expect(LineEntry.precedes(page.range.lower, next.range.lower))
+      #expect(QueuedTask.precedes(page.range.lower, next.range.lower))
     }
     // A page may end after the last task that is kept of it.
     #expect(pages.reduce(0) { $0 + $1.rowCount } <= 2 * count)
@@ -100,14 +100,16 @@ struct HeadBufferTests {
     try await recorded.fixture.close()
   }
 
-  @Test func `layout 9: a read for a line ends with the line, and no read of tasks is without an end`() async throws {
+  @Test func `layout 9: a read for a subqueue ends with the subqueue, and no read of tasks is without an end`()
+    async throws
+  {
     let recorded = try RecordedTasks(rules: [.named("b"): QueueRules(order: .serial())], workers: 4)
     let fixture = recorded.fixture
     try fixture.handle { note, context in
       if note.text == "fails", context.failures == 0 { return .retry(after: .seconds(5)) }
       return .done
     }
-    let count = TaskLine.entryMaximum + 100
+    let count = Subqueue.entryMaximum + 100
     try fixture.write { tx in
       for queue: QueueName in ["a", "b", "c"] {
         for number in 0..<count { try tx.enqueue(Note(number == 7 ? "fails" : "\(number)"), TaskOptions(queue: queue)) }
@@ -131,11 +133,11 @@ struct HeadBufferTests {
       // The end is within the rows of one kind, or just after them.
       #expect(upper.first == tag || upper == [tag + 1], "\(read)")
     }
-    // The reads that return several rows of lines are those of one line each.
-    let refills = ranges.filter { $0.range.lower.first == Self.line && $0.rowCount > 1 }
+    // The reads that return several rows of subqueues are those of one subqueue each.
+    let refills = ranges.filter { $0.range.lower.first == Self.queued && $0.rowCount > 1 }
     #expect(!refills.isEmpty)
     for read in refills {
-      let line = try LineID(of: read.range.lower)
+      let line = try SubqueueID(of: read.range.lower)
       #expect(read.range.upper == StorageRange(prefix: line.begin).upper)
     }
     try await recorded.fixture.close()

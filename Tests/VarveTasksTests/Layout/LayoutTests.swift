@@ -122,7 +122,7 @@ struct LayoutTests {
   @Test func `layout 13: attempts that end while a commit is made are ended by the next ones, hundreds in each`()
     async throws
   {
-    let (gate, count) = (Gate(), TaskWork.batchMaximum + 88)
+    let (gate, count) = (Gate(), TurnWork.batchMaximum + 88)
     var rules = QueueRules()
     rules.concurrency = count + 1
     let recorded = try RecordedTasks(rules: [.all: rules], workers: count + 1, gate: gate)
@@ -151,7 +151,7 @@ struct LayoutTests {
       changes.tags(.singleDelete).count { $0 == TaskKeys.claim }
     }
     // A part of a commit is left to the tasks that begin.
-    #expect(sizes == [1, TaskWork.batchMaximum - TaskWork.share, 88 + TaskWork.share])
+    #expect(sizes == [1, TurnWork.batchMaximum - TurnWork.share, 88 + TurnWork.share])
     try await recorded.fixture.close()
   }
 

@@ -81,19 +81,19 @@ extension RelationshipsTransaction {
     let before = try committedValue(of: toKey, family)
     let after = try value(of: toKey, family)
     let wasThere = try before != nil && existed(key.second, writer) && existed(key.first, writer)
-    let isSourceThere = try after != nil && isThere(key.second)
-    let isThereNow = try isSourceThere && isThere(key.first)
-    guard let listed = isThereNow || isSourceThere ? after : before, let edge = try edge(key, listed, isManual) else {
+    let sourceExists = try after != nil && exists(key.second)
+    let existsNow = try sourceExists && exists(key.first)
+    guard let listed = existsNow || sourceExists ? after : before, let edge = try edge(key, listed, isManual) else {
       return
     }
-    switch (wasThere, isThereNow) {
+    switch (wasThere, existsNow) {
     case (false, true): changes.added.append(edge)
     case (true, false): changes.removed.append(edge)
     case (true, true): if before != after { changes.changed.append(edge) }
     case (false, false): break
     }
     let wasDangling = try before != nil && existed(key.second, writer) && !existed(key.first, writer)
-    if !isManual, isSourceThere, !isThereNow, !wasDangling { changes.dangling.append(edge) }
+    if !isManual, sourceExists, !existsNow, !wasDangling { changes.dangling.append(edge) }
   }
 
   private func existed(_ end: ArraySlice<UInt8>, _ writer: WriteTransaction) throws -> Bool {

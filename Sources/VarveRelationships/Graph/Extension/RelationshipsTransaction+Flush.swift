@@ -45,7 +45,7 @@ extension RelationshipsTransaction {
   /// Removes the edges of removed rows without rules, while the edges of all rows are not known.
   private func settleWithoutRules() throws {
     let unprocessed = log.takeUnprocessed()
-    for index in 0..<unprocessed.deaths.count where try !isThere(unprocessed.deaths[index]) {
+    for index in 0..<unprocessed.deaths.count where try !exists(unprocessed.deaths[index]) {
       let end = Array(unprocessed.deaths[index])
       try declare([], from: end, isFresh: false, isNoted: false)
       try removeManual(of: end)

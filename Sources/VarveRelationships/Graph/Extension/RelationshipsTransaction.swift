@@ -121,7 +121,7 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   }
 
   /// Returns whether an end exists now. Files are not checked.
-  func isThere(_ end: ArraySlice<UInt8>) throws -> Bool {
+  func exists(_ end: ArraySlice<UInt8>) throws -> Bool {
     guard let number = EdgeFormat.collection(end) else { return true }
     return try unsafe context.transaction.contains(EdgeFormat.key(end).span.bytes, inCollection: number)
   }

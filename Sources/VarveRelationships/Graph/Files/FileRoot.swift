@@ -99,7 +99,7 @@ public struct FileReport: Sendable, CustomStringConvertible {
     let file = "file \"\(path)\"" + (root.isEmpty ? "" : " of root \"\(root)\"")
     return switch outcome {
     case .removed: "\(file) was removed"
-    case .changed: "\(file) stays: it is not known to be the one that it was when its last edge went"
+    case .changed: "\(file) stays: it is not known to be the one that it was when its last edge was removed"
     case .outsideOfRoot: "\(file) stays: there is a link on its path"
     case .rootMissing: "\(file) stays: its root is not there, or not declared"
     case .failed(let reason): "\(file) could not be removed: \(reason)"

@@ -33,7 +33,7 @@ extension RelationshipsTransaction {
     for family in families.both {
       var cursor = try family.to.cursor(StorageRange(prefix: EdgeFormat.prefix(end[...], nil)), keysOnly: true)
       while let (key, _) = try cursor.next() {
-        if try isThere(EdgeKey(key, bySource: false).second) { return true }
+        if try exists(EdgeKey(key, bySource: false).second) { return true }
       }
     }
     return false

@@ -101,34 +101,34 @@ public struct EdgeCursor {
       }
       guard let (key, value, bySource) = found else { return nil }
       let (source, destination) = bySource ? (key.first, key.second) : (key.second, key.first)
-      let isSourceThere = try positions.isSourceThere(source, transaction)
+      let sourceExists = try positions.sourceExists(source, transaction)
       // The edges that a row declares do not exist without it.
-      guard isSourceThere || (isDangling && isManual) else { continue }
-      let isThere = try isSourceThere && positions.isDestinationThere(destination, transaction)
-      if isThere != isDangling { return (key, value, isManual, bySource) }
+      guard sourceExists || (isDangling && isManual) else { continue }
+      let exists = try sourceExists && positions.destinationExists(destination, transaction)
+      if exists != isDangling { return (key, value, isManual, bySource) }
     }
   }
 }
 
 /// A cache of the last lookups of ends, because neighboring edges share one.
 struct EndLocations {
-  private var source: (end: [UInt8], isThere: Bool)?
-  private var destination: (end: [UInt8], isThere: Bool)?
+  private var source: (end: [UInt8], exists: Bool)?
+  private var destination: (end: [UInt8], exists: Bool)?
 
-  mutating func isSourceThere(_ end: ArraySlice<UInt8>, _ transaction: RelationshipsTransaction) throws -> Bool {
-    try Self.isThere(end, &source, transaction)
+  mutating func sourceExists(_ end: ArraySlice<UInt8>, _ transaction: RelationshipsTransaction) throws -> Bool {
+    try Self.exists(end, &source, transaction)
   }
 
-  mutating func isDestinationThere(_ end: ArraySlice<UInt8>, _ transaction: RelationshipsTransaction) throws -> Bool {
-    try Self.isThere(end, &destination, transaction)
+  mutating func destinationExists(_ end: ArraySlice<UInt8>, _ transaction: RelationshipsTransaction) throws -> Bool {
+    try Self.exists(end, &destination, transaction)
   }
 
-  private static func isThere(
-    _ end: ArraySlice<UInt8>, _ known: inout (end: [UInt8], isThere: Bool)?, _ transaction: RelationshipsTransaction
+  private static func exists(
+    _ end: ArraySlice<UInt8>, _ known: inout (end: [UInt8], exists: Bool)?, _ transaction: RelationshipsTransaction
   ) throws -> Bool {
-    if let known, known.end[...] == end { return known.isThere }
-    let isThere = try transaction.isThere(end)
-    known = (Array(end), isThere)
-    return isThere
+    if let known, known.end[...] == end { return known.exists }
+    let exists = try transaction.exists(end)
+    known = (Array(end), exists)
+    return exists
   }
 }

@@ -25,9 +25,9 @@ struct RuleRun {
   /// The rows that were removed in the previous wave.
   private var previous = PackedKeySet(PackedKeys())
   /// The entries that the scans of their ends remove, if those ends are removed.
-  private var left = LeftEntries()
+  private var deferred = DeferredEntries()
   private var mirroredKey: [UInt8] = []
-  /// The number of rows in `remade` whose entries were repaired.
+  /// The number of rows in `recreated` whose entries were repaired.
   private var repairedCount = 0
   /// The keys by destination of the edges that must not dangle.
   private var declaredChecks = PackedKeys()
@@ -44,7 +44,7 @@ struct RuleRun {
   mutating func run() throws {
     repeat {
       while graph.log.hasUnprocessed { try wave() }
-      try settleLeft(PackedKeySet(PackedKeys()))
+      try removeDeferred(PackedKeySet(PackedKeys()))
     } while try !(check() && collectCycles())
   }
 
@@ -62,11 +62,11 @@ struct RuleRun {
   private func dead(_ ends: PackedKeys) throws -> PackedKeys {
     if !graph.log.hasInsertionsAfterDeaths { return ends }
     var dead = PackedKeys()
-    for index in 0..<ends.count where try !graph.isThere(ends[index]) { dead.append(ends[index]) }
+    for index in 0..<ends.count where try !graph.exists(ends[index]) { dead.append(ends[index]) }
     return dead
   }
 
-  // MARK: - Edges that went
+  // MARK: - Edges that were removed
 
   /// Collects the effects of edges that existed when rules were last applied, and do not any more.
   private mutating func collectEnded(_ unprocessed: EdgeLog.UnprocessedChanges, _ effects: inout RuleEffects) throws {
@@ -111,19 +111,19 @@ struct RuleRun {
     reexamine(edge, &effects)
     switch last.reason {
     case .edgeOnly: return
-    case .asIfSourceDeleted: try collect(edge, sourceWent: true, &effects)
-    case .asIfDestinationDeleted: try collect(edge, sourceWent: false, &effects)
+    case .asIfSourceDeleted: try collect(edge, sourceDeleted: true, &effects)
+    case .asIfDestinationDeleted: try collect(edge, sourceDeleted: false, &effects)
     }
   }
 
   /// Collects the effects of an edge whose source, or else whose destination, was removed. An edge from a row to itself
   /// has none. Returns whether the rules are applied.
   @discardableResult
-  private func collect(_ edge: EndedEdge, sourceWent: Bool, _ effects: inout RuleEffects) throws -> Bool {
+  private func collect(_ edge: EndedEdge, sourceDeleted: Bool, _ effects: inout RuleEffects) throws -> Bool {
     if edge.isSelf { return false }
-    if sourceWent, try wasDangling(edge) { return false }
+    if sourceDeleted, try wasDangling(edge) { return false }
     let rules = edge.value.rules
-    if sourceWent {
+    if sourceDeleted {
       let isFile = edge.destination.first == EdgeFormat.file
       if rules.contains(.deleteDestinationIfSourceDeleted), !isFile { effects.removals.append(edge.destination) }
       if isFile, !rules.isDisjoint(with: [.deleteDestinationIfSourceDeleted, .deleteDestinationIfAllSourcesDeleted]) {
@@ -163,14 +163,14 @@ struct RuleRun {
     guard let from = try graph.row(of: edge.source), let to = try graph.end(of: edge.destination),
       let name = String(validating: edge.name, as: UTF8.self)
     else { return }
-    let sourceWent = reason == .asIfSourceDeleted
+    let sourceDeleted = reason == .asIfSourceDeleted
     let removed = RelationshipEdge(
       EdgeName(name), from: from, to: to, edge.value.rules, edge.value.dangling, order: edge.value.order,
       attributeBytes: Array(edge.value.attributes), isManual: edge.isManual, domain: graph.definition.domain)
     effects.notifications.append(
       RuleNotification(
-        end: Array(sourceWent ? edge.destination : edge.source), edge: removed, reason: reason,
-        position: edge.name + [EdgeFormat.nameMark] + (sourceWent ? edge.source : edge.destination)))
+        end: Array(sourceDeleted ? edge.destination : edge.source), edge: removed, reason: reason,
+        position: edge.name + [EdgeFormat.nameMark] + (sourceDeleted ? edge.source : edge.destination)))
   }
 
   /// Returns the key prefix of the edges that keep an end.
@@ -195,7 +195,7 @@ struct RuleRun {
     }
   }
 
-  // MARK: - Rows that went
+  // MARK: - Rows that were removed
 
   /// Removes the edges of removed rows, and collects the effects of their rules.
   ///
@@ -203,8 +203,8 @@ struct RuleRun {
   /// in the next wave, the entry at that end is left to the scan of that end.
   private mutating func collectDead(_ ends: PackedKeys, _ effects: inout RuleEffects) throws {
     let dead = PackedKeySet(ends)
-    try settleLeft(dead)
-    try repairRemade()
+    try removeDeferred(dead)
+    try repairRecreated()
     if ends.isEmpty { return }
     for family in graph.families.both { try collectBySource(ends, dead, family, &effects) }
     for family in graph.families.both { try collectByDestination(ends, dead, family, &effects) }
@@ -223,23 +223,27 @@ struct RuleRun {
       let rules = try EdgeValue.rules(sweep.value)
       // The other end's removal has removed this end, and the entry there with it.
       if rules.contains(.deleteSourceIfDestinationDeleted), previous.contains(sweep.key, destination),
-        !isRemade(sweep.key[sweep.layout.first])
+        !isRecreated(sweep.key[sweep.layout.first])
       {
         continue
       }
       if dead.contains(sweep.key, destination) { continue }
       let isRow = sweep.key[destination.lowerBound] == EdgeFormat.row
-      var isLeft = isRow && rules.contains(.deleteDestinationIfSourceDeleted)
+      var isDeferred = isRow && rules.contains(.deleteDestinationIfSourceDeleted)
       if !kept.isEmpty || !isRow || graph.log.hasInsertions || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
         let edge = try EndedEdge(sweep, bySource: true, isManual: family.isManual)
         reexamine(edge, &effects)
         // A dangling edge removes nothing, so no scan will reach its other entry.
-        if try !collect(edge, sourceWent: true, &effects) { isLeft = false }
+        if try !collect(edge, sourceDeleted: true, &effects) { isDeferred = false }
       } else if !rules.isEmpty {
         effects.removals.append(sweep.key, destination)
       }
       EdgeFormat.mirror(sweep.key, sweep.layout, bySource: true, order: 0, into: &mirroredKey)
-      if isLeft { left[family.isManual, bySource: false].append(mirroredKey) } else { mirrored.append(mirroredKey) }
+      if isDeferred {
+        deferred[family.isManual, bySource: false].append(mirroredKey)
+      } else {
+        mirrored.append(mirroredKey)
+      }
     }
     try sweep.finish()
     try remove(&mirrored, family.to)
@@ -261,12 +265,12 @@ struct RuleRun {
         continue
       }
       let isDoomed =
-        value.rules.contains(.deleteSourceIfDestinationDeleted) && !isRemade(sweep.key[source])
+        value.rules.contains(.deleteSourceIfDestinationDeleted) && !isRecreated(sweep.key[source])
       if !kept.isEmpty || !value.rules.isSubset(of: .deleteSourceIfDestinationDeleted) {
         var edge = try EndedEdge(sweep, bySource: false, isManual: family.isManual)
         if value.carries { edge.value = try graph.value(of: sweep.key, family) ?? edge.value }
         reexamine(edge, &effects)
-        try collect(edge, sourceWent: false, &effects)
+        try collect(edge, sourceDeleted: false, &effects)
       } else if !value.rules.isEmpty {
         effects.removals.append(sweep.key, source)
       }
@@ -279,23 +283,23 @@ struct RuleRun {
       }
       guard family.isManual else { continue }
       EdgeFormat.mirror(sweep.key, sweep.layout, bySource: false, order: value.order, into: &mirroredKey)
-      if isDoomed { left[true, bySource: true].append(mirroredKey) } else { mirrored.append(mirroredKey) }
+      if isDoomed { deferred[true, bySource: true].append(mirroredKey) } else { mirrored.append(mirroredKey) }
     }
     try sweep.finish()
     try remove(&mirrored, family.from)
   }
 
   /// Returns whether no rule may remove a row, because one has and the row was created again.
-  private func isRemade(_ end: ArraySlice<UInt8>) -> Bool {
-    if graph.log.remade.isEmpty { return false }
-    return (0..<graph.log.remade.count).contains { graph.log.remade.appended($0) == end }
+  private func isRecreated(_ end: ArraySlice<UInt8>) -> Bool {
+    if graph.log.recreated.isEmpty { return false }
+    return (0..<graph.log.recreated.count).contains { graph.log.recreated.appended($0) == end }
   }
 
   /// Writes the entries by destination of rows that a hook has created again, which were left out because the row was
   /// to be removed.
-  private mutating func repairRemade() throws {
-    while repairedCount < graph.log.remade.count {
-      let end = Array(graph.log.remade.appended(repairedCount))
+  private mutating func repairRecreated() throws {
+    while repairedCount < graph.log.recreated.count {
+      let end = Array(graph.log.recreated.appended(repairedCount))
       repairedCount += 1
       for (key, value) in try graph.present(end) {
         var value = value
@@ -322,9 +326,9 @@ struct RuleRun {
   }
 
   /// Removes entries that were left to the scans of ends which were not removed after all.
-  private mutating func settleLeft(_ dead: PackedKeySet) throws {
+  private mutating func removeDeferred(_ dead: PackedKeySet) throws {
     for (isManual, bySource) in [(false, false), (true, false), (true, true)] {
-      let keys = left[isManual, bySource: bySource]
+      let keys = deferred[isManual, bySource: bySource]
       if keys.isEmpty { continue }
       let family = graph.families[isManual: isManual]
       for index in 0..<keys.count {
@@ -332,7 +336,7 @@ struct RuleRun {
         if dead.contains(key, try EdgeLayout(key, bySource: bySource).first) { continue }
         try (bySource ? family.from : family.to).delete(key)
       }
-      left[isManual, bySource: bySource].removeAll()
+      deferred[isManual, bySource: bySource].removeAll()
     }
   }
 
@@ -343,8 +347,8 @@ struct RuleRun {
     if effects.notifications.isEmpty { return }
     effects.removals.sort()
     // These rows are not removed again.
-    var remade = graph.log.remade
-    remade.sort()
+    var recreated = graph.log.recreated
+    recreated.sort()
     let notifications = effects.notifications.sorted { left, right in
       left.end == right.end
         ? left.position.lexicographicallyPrecedes(right.position) : left.end.lexicographicallyPrecedes(right.end)
@@ -364,7 +368,7 @@ struct RuleRun {
           "edge \"\(removed[0].edge.name)\" is to notify the row, and the program has not defined its collection",
           collection: key.collection, key: key.text)
       }
-      let isKept = effects.removals.contains(end[...]) && !remade.contains(end[...])
+      let isKept = effects.removals.contains(end[...]) && !recreated.contains(end[...])
       guard let access = NodeAccess.of(type) else { continue }
       if try access.notify(row, removed, in: writer, isKept: isKept) { try noteReplaced(key) }
     }
@@ -374,7 +378,7 @@ struct RuleRun {
     notifiedCount += 1
     guard notifiedCount > Self.replacedMaximum else { return }
     throw DatabaseError(
-      .doesNotSettle, "\(Self.replacedMaximum) rows have changed because edges of them went, the last one this",
+      .doesNotSettle, "\(Self.replacedMaximum) rows have changed because edges of them were removed, the last one this",
       collection: key.collection, key: key.text)
   }
 
@@ -422,7 +426,7 @@ struct RuleRun {
     func keeps(_ key: [UInt8]) throws -> Bool {
       graph.noteEntry?()
       let other = try EdgeKey(key, bySource: true).second
-      return try other != end && graph.isThere(other)
+      return try other != end && graph.exists(other)
     }
     return try hasEdge(prefix, bySource: true, isOneOfFew: isOneOfFew, keeps)
   }
@@ -488,11 +492,11 @@ struct RuleRun {
     ends.sort()
     graph.isRemoving = true
     defer { graph.isRemoving = false }
-    var remade = graph.log.remade
-    remade.sort()
+    var recreated = graph.log.recreated
+    recreated.sort()
     var rows: [RowKey] = []
     for index in 0..<ends.count {
-      if !remade.isEmpty, remade.contains(ends[index]) { continue }
+      if !recreated.isEmpty, recreated.contains(ends[index]) { continue }
       if ends[index].first == EdgeFormat.file {
         try graph.noteRemoval(ofFile: ends[index])
         continue
@@ -517,7 +521,7 @@ struct RuleRun {
     var removals = PackedKeys()
     for index in 0..<declaredChecks.count {
       let toKey = Array(declaredChecks[index])
-      guard let (edge, isSourceThere) = try missingEnd(toKey, graph.families.declared), isSourceThere else { continue }
+      guard let (edge, sourceExists) = try missingEnd(toKey, graph.families.declared), sourceExists else { continue }
       if edge.dangling == .deleteSource { removals.append(try EdgeKey(toKey, bySource: false).second) }
     }
     try remove(removals)
@@ -531,23 +535,23 @@ struct RuleRun {
   }
 
   /// Returns an edge that lacks an end, or nil if it has both or was removed since.
-  private func missingEnd(_ toKey: [UInt8], _ family: EdgeFamily) throws -> (EdgeValue, isSourceThere: Bool)? {
+  private func missingEnd(_ toKey: [UInt8], _ family: EdgeFamily) throws -> (EdgeValue, sourceExists: Bool)? {
     guard let bytes = try family.to.get(toKey) else { return nil }
     let key = try EdgeKey(toKey, bySource: false)
-    let isSourceThere = try graph.isThere(key.second)
-    if isSourceThere, try graph.isThere(key.first) { return nil }
-    return (try EdgeValue(bytes, bySource: false), isSourceThere)
+    let sourceExists = try graph.exists(key.second)
+    if sourceExists, try graph.exists(key.first) { return nil }
+    return (try EdgeValue(bytes, bySource: false), sourceExists)
   }
 
   private func requireEnds(_ toKey: [UInt8], _ isManual: Bool) throws {
-    guard let (edge, isSourceThere) = try missingEnd(toKey, graph.families[isManual: isManual]) else { return }
+    guard let (edge, sourceExists) = try missingEnd(toKey, graph.families[isManual: isManual]) else { return }
     guard isManual || edge.dangling == .error else { return }
     let key = try EdgeKey(toKey, bySource: false)
-    let row = try graph.row(of: isSourceThere ? key.first : key.second)
+    let row = try graph.row(of: sourceExists ? key.first : key.second)
     throw DatabaseError(
       .danglingEdge,
       "edge \"\(try key.nameText)\" from \(try text(key.second)) to \(try text(key.first)) "
-        + (isSourceThere ? "leads to a row that is not there" : "begins at a row that is not there"),
+        + (sourceExists ? "leads to a row that is not there" : "begins at a row that is not there"),
       collection: row?.collection, key: row?.text)
   }
 
@@ -565,7 +569,7 @@ private struct KeptEnds {
 }
 
 /// The keys of entries, by their families.
-private struct LeftEntries {
+private struct DeferredEntries {
   private var keys = Array(repeating: PackedKeys(), count: 4)
 
   subscript(isManual: Bool, bySource bySource: Bool) -> PackedKeys {

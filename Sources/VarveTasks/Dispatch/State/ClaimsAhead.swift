@@ -13,15 +13,15 @@ struct ClaimsAhead: ~Copyable {
     var isWritten = false
   }
 
-  /// The claims of tasks that are in line. A task with such a claim begins without a commit when it is its turn.
+  /// The claims of tasks that are queued. A task with such a claim begins without a commit when it is its turn.
   private(set) var claims: [TaskID: Claim] = [:]
-  /// The keys of claims on disk whose tasks have changed or left their lines since.
+  /// The keys of claims on disk whose tasks have changed or left their subqueues since.
   private(set) var strays: [[UInt8]] = []
   /// The attempts that have begun by claims made ahead, of which no row notes yet that they have begun. Each has the
   /// number of the turn in which it began.
   private var unnoted: [(run: TaskRun, turn: UInt64)] = []
-  /// The lines from which tasks have begun since claims of their next tasks were made ahead.
-  private var wanting: [LineID] = []
+  /// The subqueues from which tasks have begun since claims of their next tasks were made ahead.
+  private var wanting: [SubqueueID] = []
 
   /// The maximum number of claims that are made ahead for each worker.
   static let maximum = 15
@@ -36,8 +36,8 @@ struct ClaimsAhead: ~Copyable {
   /// Returns whether a task has a claim, which may be of an earlier row.
   func has(_ id: TaskID) -> Bool { claims[id] != nil }
 
-  /// Returns the claim of a task in line.
-  func claim(of entry: LineEntry) -> Claim? {
+  /// Returns the claim of a queued task.
+  func claim(of entry: QueuedTask) -> Claim? {
     guard let claim = claims[entry.id], claim.run.stored.position.revision == entry.revision else { return nil }
     return claim
   }
@@ -63,7 +63,7 @@ struct ClaimsAhead: ~Copyable {
 
   /// Drops the claim of a task, because the task's row was removed.
   mutating func drop(_ id: TaskID, _ key: [UInt8]) {
-    guard let claim = claims[id], claim.run.stored.position.revision == LineEntry.revision(of: key) else { return }
+    guard let claim = claims[id], claim.run.stored.position.revision == QueuedTask.revision(of: key) else { return }
     drop(id)
   }
 
@@ -84,17 +84,17 @@ struct ClaimsAhead: ~Copyable {
 
   mutating func putBack(strays keys: [[UInt8]]) { strays += keys }
 
-  // MARK: - Lines
+  // MARK: - Subqueues
 
-  /// Notes that a task of a line has begun, so that claims of its next tasks may be made.
-  mutating func noteBegun(in line: TaskLine) {
-    if line.wantsClaims { return }
-    line.wantsClaims = true
-    wanting.append(line.id)
+  /// Notes that a task of a subqueue has begun, so that claims of its next tasks may be made.
+  mutating func noteBegun(in subqueue: Subqueue) {
+    if subqueue.wantsClaims { return }
+    subqueue.wantsClaims = true
+    wanting.append(subqueue.id)
   }
 
-  /// Takes the lines from which tasks have begun.
-  mutating func takeWanting() -> [LineID] {
+  /// Takes the subqueues from which tasks have begun.
+  mutating func takeWanting() -> [SubqueueID] {
     defer { wanting = [] }
     return wanting
   }
@@ -105,13 +105,13 @@ struct ClaimsAhead: ~Copyable {
   /// still run, or all that run if the loop has nothing else to do.
   ///
   /// So the row costs nothing for handlers that are quick.
-  mutating func takeUnnoted(_ work: inout TaskWork, turn now: UInt64) {
+  mutating func takeUnnoted(_ work: inout TurnWork, turn now: UInt64) {
     if unnoted.isEmpty { return }
     unnoted.removeAll { run, _ in run.state.withLock { $0.isSettled } }
     let areAll = work.isEmpty
     var rest: [(run: TaskRun, turn: UInt64)] = []
     for (run, turn) in unnoted {
-      guard areAll || turn + 1 < now, work.left > 0 else {
+      guard areAll || turn + 1 < now, work.remaining > 0 else {
         rest.append((run, turn))
         continue
       }

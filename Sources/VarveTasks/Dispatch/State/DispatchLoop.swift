@@ -20,7 +20,7 @@ struct DispatchLoop: ~Copyable {
   /// The number of rows that the turn has read up to now.
   var turnRowCount = 0
   /// The changes that callers have requested.
-  var requests: [TaskRequest] = []
+  var requests: [ChangeRequest] = []
   /// Whether a request was left out of the last turn, because it is about many tasks.
   private var isRequestNext = false
 
@@ -56,9 +56,9 @@ struct DispatchLoop: ~Copyable {
   ///
   /// One that is about many tasks is the first work of a turn, and if there are ends that wait for the turn, it may
   /// come only in every second one.
-  mutating func takeRequest(_ work: inout TaskWork, hasEnds: Bool) {
+  mutating func takeRequest(_ work: inout TurnWork, hasEnds: Bool) {
     guard let request = requests.first else { return }
-    let isLarge = request.ids.count > TaskWork.share
+    let isLarge = request.ids.count > TurnWork.share
     if isLarge, !isRequestNext, hasEnds {
       isRequestNext = true
       return

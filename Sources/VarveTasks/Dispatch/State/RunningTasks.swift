@@ -9,7 +9,7 @@ internal import Synchronization
 /// - Each attempt in `stopCallers` has a worker.
 struct RunningTasks: ~Copyable {
   /// The handlers that run tasks.
-  var handlers = TaskHandlers()
+  var handlers = HandlerRegistry()
   /// The kinds of tasks that were due to run and have no handler.
   var unhandled: Set<String> = []
   private(set) var runs: [TaskID: TaskRun] = [:]
@@ -20,7 +20,7 @@ struct RunningTasks: ~Copyable {
   /// The attempts whose handlers wait for a stop.
   private(set) var stopCallers: Set<AttemptKey> = []
   /// The attempts whose end is to be committed.
-  var settlements: [TaskSettlement] = []
+  var settlements: [Settlement] = []
   /// The attempt that a waiting worker gets.
   var handedOver: TaskRun?
   /// The claims that were made before a worker was free.
@@ -67,7 +67,7 @@ struct RunningTasks: ~Copyable {
   mutating func putBack(abandoned run: TaskRun) { abandonable[run.key] = run }
 
   /// Takes the first attempts whose end is to be committed.
-  mutating func takeSettlements(_ count: Int) -> [TaskSettlement] {
+  mutating func takeSettlements(_ count: Int) -> [Settlement] {
     defer { settlements.removeFirst(count) }
     return Array(settlements.prefix(count))
   }

@@ -1,17 +1,17 @@
 internal import Varve
 
-extension TaskRequest {
+extension ChangeRequest {
   /// Makes the requested changes in a commit of the scheduler.
   func write(to changes: AsideChanges, _ dispatcher: TaskDispatcher) throws -> Answer {
     var answer = Answer()
     for id in ids {
       if !dispatcher.mayChange(id) {
-        answer.left.append(id)
+        answer.remaining.append(id)
         continue
       }
       // The attempt ends in this commit, so the task is left to the next one, which sees how the attempt has ended.
       if let run = dispatcher.run(id), try changes.parts.live.get(run.claimKey) == nil {
-        answer.left.append(id)
+        answer.remaining.append(id)
         continue
       }
       if let condition, try !changes.parts.holds(condition, id, isRunning: dispatcher.run(id) != nil) { continue }
@@ -31,7 +31,7 @@ extension TaskRequest {
 
 extension TaskParts {
   /// Returns whether a task exists and fulfills a condition.
-  func holds(_ condition: TaskRequest.Condition, _ id: TaskID, isRunning: Bool) throws -> Bool {
+  func holds(_ condition: ChangeRequest.Condition, _ id: TaskID, isRunning: Bool) throws -> Bool {
     guard let record = try record(id) ?? endedRecord(id)?.record else { return false }
     return condition.holds(record, isRunning ? .running : record.progress.state)
   }

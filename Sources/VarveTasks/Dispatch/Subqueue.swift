@@ -1,6 +1,7 @@
-/// The next tasks of a line, in memory: the first ones in their order, and the key from which on others are on disk.
+/// The next tasks of a subqueue, in memory: the first ones in their order, and the key from which on others are on
+/// disk.
 ///
-/// It exists while the line has tasks or runs some.
+/// It exists while the subqueue has tasks or runs some.
 ///
 /// ```
 ///   entries                       end
@@ -8,21 +9,21 @@
 /// ```
 /// Taking a task reads nothing. When no entry is left, tasks are read from disk, from `end` on: never from the start of
 /// the queue, where a scan might still iterate over the rows of tasks that have ended.
-final class TaskLine {
-  let id: LineID
-  /// The queue that the line belongs to.
-  let family: QueueFamily
-  var name: QueueName { family.name }
-  var rules: QueueRules { family.rules }
+final class Subqueue {
+  let id: SubqueueID
+  /// The queue that the subqueue belongs to.
+  let queue: QueueState
+  var name: QueueName { queue.name }
+  var rules: QueueRules { queue.rules }
   /// The entries in their order, from the index `begin` on.
-  private var entries: [LineEntry] = []
+  private var entries: [QueuedTask] = []
   private var begin = 0
   /// The key from which on there may be tasks on disk that are not among the entries, or `nil` if there are none.
   private(set) var end: [UInt8]?
   /// Whether tasks are being read from disk.
   private(set) var isRefilling = false
   /// The tasks after `end` that came while tasks are being read.
-  private var missed: [LineEntry] = []
+  private var missed: [QueuedTask] = []
   /// The first key of the tasks that were added during the current read and are only on disk, or `nil` if there are
   /// none. The read may not find them.
   private var moreMeanwhile: [UInt8]?
@@ -32,19 +33,19 @@ final class TaskLine {
   private(set) var runningCount = 0
   /// The maximum number of these attempts.
   let runningMaximum: Int
-  /// Whether the line waits for a token.
+  /// Whether the subqueue waits for a token.
   var waitsForToken = false
-  /// Whether the line is among those of its queue that wait for their turn.
-  var waitsForFamily = false
-  /// Whether the line was called after such a wait, and has not begun a task since.
+  /// Whether the subqueue is among those of its queue that wait for their turn.
+  var waitsForQueue = false
+  /// Whether the subqueue was called after such a wait, and has not begun a task since.
   var isCalled = false
-  /// Whether tasks of the line have begun since claims of its next tasks were made ahead.
+  /// Whether tasks of the subqueue have begun since claims of its next tasks were made ahead.
   var wantsClaims = false
-  /// Whether the line is in the ring of those that may start a task.
-  var isQueued = false
-  /// Whether it was the line's turn when its tasks had to be read.
+  /// Whether the subqueue is in the turns of those that may start a task.
+  var isInTurns = false
+  /// Whether it was the subqueue's turn when its tasks had to be read.
   var isReadInTurn = false
-  /// The number of tasks that the line has started in a turn that was interrupted.
+  /// The number of tasks that the subqueue has started in a turn that was interrupted.
   var turnCount = 0
   /// The first key of a task that was skipped because it has no handler, or `nil` if none was.
   private(set) var skipped: [UInt8]?
@@ -53,19 +54,19 @@ final class TaskLine {
   static let entryMaximum = 512
   static let refillCount = 256
 
-  /// Creates a line. `isOnDisk` says whether it has tasks on disk that are to be read.
-  init(_ id: LineID, _ family: QueueFamily, isOnDisk: Bool) {
+  /// Creates a subqueue. `isOnDisk` says whether it has tasks on disk that are to be read.
+  init(_ id: SubqueueID, _ queue: QueueState, isOnDisk: Bool) {
     self.id = id
-    self.family = family
-    runningMaximum = family.rules.runningMaximum(hasKey: id.lane != 0)
+    self.queue = queue
+    runningMaximum = queue.rules.runningMaximum(hasKey: id.lane != 0)
     end = isOnDisk ? id.begin : nil
   }
 
-  var first: LineEntry? { begin < entries.count ? entries[begin] : nil }
+  var first: QueuedTask? { begin < entries.count ? entries[begin] : nil }
   var entryCount: Int { entries.count - begin }
   /// Returns the entry with a number, where the first one has the number 0.
-  func entry(_ number: Int) -> LineEntry { entries[begin + number] }
-  /// Whether the line has no task, runs none, and has nothing to remember.
+  func entry(_ number: Int) -> QueuedTask { entries[begin + number] }
+  /// Whether the subqueue has no task, runs none, and has nothing to remember.
   var isIdle: Bool { first == nil && end == nil && runningCount == 0 && !isRefilling && skipped == nil }
   /// Whether tasks are to be read from disk now.
   var needsRefill: Bool { first == nil && end != nil && !isRefilling }
@@ -74,12 +75,12 @@ final class TaskLine {
 
   func countRun(_ number: Int) {
     runningCount += number
-    family.runningCount += number
+    queue.runningCount += number
   }
 
   // MARK: - Entries in memory
 
-  func popFirst() -> LineEntry? {
+  func popFirst() -> QueuedTask? {
     guard begin < entries.count else { return nil }
     defer {
       begin += 1
@@ -94,9 +95,9 @@ final class TaskLine {
     return entries[begin]
   }
 
-  /// Adds a task that is new in line, or has returned to it.
-  func insert(_ entry: LineEntry) {
-    if let end, !LineEntry.precedes(entry.key, end) {
+  /// Adds a task that is queued, for the first time or again.
+  func insert(_ entry: QueuedTask) {
+    if let end, !QueuedTask.precedes(entry.key, end) {
       if isRefilling { missed.append(entry) }
       return
     }
@@ -107,16 +108,16 @@ final class TaskLine {
   /// Notes that from a key on there are tasks on disk that are not among the entries.
   func noteMore(from key: [UInt8]) {
     // The read may not have found them.
-    if isRefilling, moreMeanwhile.map({ LineEntry.precedes(key, $0) }) ?? true { moreMeanwhile = key }
-    if let end, !LineEntry.precedes(key, end) { return }
+    if isRefilling, moreMeanwhile.map({ QueuedTask.precedes(key, $0) }) ?? true { moreMeanwhile = key }
+    if let end, !QueuedTask.precedes(key, end) { return }
     end = key
     let index = position(of: key)
     if isRefilling { missed += entries[index...] }
     entries.removeSubrange(index...)
   }
 
-  private func add(_ entry: LineEntry) {
-    if let last = entries.last, begin < entries.count, !LineEntry.precedes(last.key, entry.key) {
+  private func add(_ entry: QueuedTask) {
+    if let last = entries.last, begin < entries.count, !QueuedTask.precedes(last.key, entry.key) {
       let index = position(of: entry.key)
       if entries[index].key == entry.key { return entries[index] = entry }
       entries.insert(entry, at: index)
@@ -137,12 +138,12 @@ final class TaskLine {
     var (low, high) = (begin, entries.count)
     while low < high {
       let middle = (low + high) / 2
-      if LineEntry.precedes(entries[middle].key, key) { low = middle + 1 } else { high = middle }
+      if QueuedTask.precedes(entries[middle].key, key) { low = middle + 1 } else { high = middle }
     }
     return low
   }
 
-  /// Removes a task that is not in line any more.
+  /// Removes a task that is not queued any more.
   func remove(_ id: TaskID, key: [UInt8]) {
     missed.removeAll { $0.key == key }
     if isRefilling { ended.insert(key) }
@@ -154,7 +155,7 @@ final class TaskLine {
   /// Notes that a task has ended or was moved, because a read from disk may still find its row.
   func noteEnded(_ key: @autoclosure () -> [UInt8]) { if isRefilling { ended.insert(key()) } }
 
-  /// Lets the first task in line run, a head of a serial queue that waited. Does nothing if another task is first by
+  /// Lets the first queued task run, a head of a serial queue that waited. Does nothing if another task is first by
   /// now.
   func wakeFirst(_ key: [UInt8]) {
     if let first, first.key == key, first.state == .retryWait { entries[begin].state = .ready }
@@ -172,7 +173,7 @@ final class TaskLine {
   /// Skips the first task, which has no handler. Other tasks overtake it until one is registered.
   func skipFirst() {
     guard let entry = popFirst() else { return }
-    if skipped.map({ LineEntry.precedes(entry.key, $0) }) ?? true { skipped = entry.key }
+    if skipped.map({ QueuedTask.precedes(entry.key, $0) }) ?? true { skipped = entry.key }
   }
 
   /// Takes the skipped tasks into account again, because handlers were registered.
@@ -182,7 +183,7 @@ final class TaskLine {
     if isRefilling { missed += entries[begin...] }
     entries.removeAll()
     begin = 0
-    end = end.map { LineEntry.precedes($0, skipped) ? $0 : skipped } ?? skipped
+    end = end.map { QueuedTask.precedes($0, skipped) ? $0 : skipped } ?? skipped
   }
 
   // MARK: - Entries on disk
@@ -198,13 +199,13 @@ final class TaskLine {
   /// Adds the tasks that were read from disk, from the key `from` on.
   ///
   /// `next` is the first key that was not read, or `nil` if there are no more. `isRunning` returns whether a task has
-  /// an attempt: its row still exists. Returns the number of tasks that were read and are not in line.
-  func endRefill(_ found: [LineEntry], from: [UInt8], next: [UInt8]?, isRunning: (TaskID) -> Bool) -> Int {
+  /// an attempt: its row still exists. Returns the number of tasks that were read and are not queued.
+  func endRefill(_ found: [QueuedTask], from: [UInt8], next: [UInt8]?, isRunning: (TaskID) -> Bool) -> Int {
     let more = moreMeanwhile
     defer { forgetMeanwhile() }
     isRefilling = false
     // The next read must begin before what was read, for example because skipped tasks are taken into account again.
-    if let end, LineEntry.precedes(end, from) { return found.count }
+    if let end, QueuedTask.precedes(end, from) { return found.count }
     end = next
     var addedCount = 0
     for entry in found where !isRunning(entry.id) && !ended.contains(entry.key) {

@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// Calls a closure at one time, the next at which something is due. It sleeps once for each time, and not at all if no
 /// time is set.
-final class TaskAlarm: Sendable {
+final class Alarm: Sendable {
   private struct State {
     var deadline: Duration?
     var task: Task<Void, Never>?

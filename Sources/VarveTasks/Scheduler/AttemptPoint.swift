@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// A point of an attempt at which a test can let the process die.
 @_spi(Testing)
-public struct TaskPoint: Hashable, Sendable, CustomStringConvertible {
+public struct AttemptPoint: Hashable, Sendable, CustomStringConvertible {
   /// The call that the point is before or after: `handler`, `checkpoint` or `complete`.
   public let call: String
   /// Whether the call has returned.
@@ -16,7 +16,7 @@ extension TaskScheduler {
   /// Sets a closure that is called at each point of an attempt. If the closure does not return, the attempt never
   /// continues.
   @_spi(Testing)
-  public func atPoints(_ body: @escaping @Sendable (TaskID, TaskPoint) async -> Void) {
+  public func atPoints(_ body: @escaping @Sendable (TaskID, AttemptPoint) async -> Void) {
     state.withLock { $0.atPoint = body }
     hasPoints.store(true, ordering: .releasing)
   }
@@ -34,6 +34,6 @@ extension TaskScheduler {
 
   func reach(_ call: String, isAfter: Bool, _ run: TaskRun) async {
     guard hasPoints.load(ordering: .acquiring), let body = state.withLock({ $0.atPoint }) else { return }
-    await body(run.id, TaskPoint(call: call, isAfter: isAfter))
+    await body(run.id, AttemptPoint(call: call, isAfter: isAfter))
   }
 }

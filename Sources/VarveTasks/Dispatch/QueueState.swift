@@ -1,22 +1,22 @@
-/// The state that the lines of one queue share: its rules, the number of its running tasks, its tokens, and the time
-/// that its handlers take.
+/// The state that the subqueues of one queue share: its rules, the number of its running tasks, its tokens, and the
+/// time that its handlers take.
 ///
-/// It exists while one of its lines does, or while tokens are missing.
-final class QueueFamily {
+/// It exists while one of its subqueues does, or while tokens are missing.
+final class QueueState {
   let number: UInt32
   let name: QueueName
   let rules: QueueRules
   /// Whether the tasks of the queue need tokens.
   let hasRate: Bool
   var isPaused: Bool
-  /// The number of lines of the queue in memory.
-  var lineCount = 0
-  /// Whether the family is in the list of those that may be forgotten.
+  /// The number of subqueues of the queue in memory.
+  var subqueueCount = 0
+  /// Whether the queue is in the list of those that may be forgotten.
   var isEmptied = false
   var runningCount = 0
-  /// The lines that wait for their turn until another task of the queue has ended, or the queue is resumed.
-  private(set) var waiting = LineQueue()
-  /// The number of lines whose turn it is, and that have not begun a task yet.
+  /// The subqueues that wait for their turn until another task of the queue has ended, or the queue is resumed.
+  private(set) var waiting = TurnQueue()
+  /// The number of subqueues whose turn it is, and that have not begun a task yet.
   private var calledCount = 0
   /// The moving averages of the time that handlers take, in nanoseconds. A queue has tasks of few kinds.
   private var durations: [(handler: RegisteredHandler, nanoseconds: Double)] = []
@@ -39,33 +39,33 @@ final class QueueFamily {
 
   // MARK: - Turns of limit keys
 
-  /// Whether another task of the queue may begin, besides those of the lines whose turn it is.
+  /// Whether another task of the queue may begin, besides those of the subqueues whose turn it is.
   var hasRoom: Bool { runningCount + calledCount < rules.runningMaximum }
 
-  /// Whether it is the turn of other lines, or they wait for it.
+  /// Whether it is the turn of other subqueues, or they wait for it.
   var hasOthers: Bool { calledCount > 0 || !waiting.isEmpty }
 
-  /// Lets a line wait for its turn.
-  func wait(_ line: TaskLine) {
-    line.waitsForFamily = true
-    waiting.append(line.id)
+  /// Lets a subqueue wait for its turn.
+  func wait(_ subqueue: Subqueue) {
+    subqueue.waitsForQueue = true
+    waiting.append(subqueue.id)
   }
 
-  /// Returns the line that has waited longest, if another task of the queue may begin.
-  func nextWaiting() -> LineID? { hasRoom ? waiting.popFirst() : nil }
+  /// Returns the subqueue that has waited longest, if another task of the queue may begin.
+  func nextWaiting() -> SubqueueID? { hasRoom ? waiting.popFirst() : nil }
 
-  /// Reserves one of the queue's running tasks for a line whose turn it is.
-  func call(_ line: TaskLine) {
-    line.waitsForFamily = false
-    if line.isCalled { return }
-    line.isCalled = true
+  /// Reserves one of the queue's running tasks for a subqueue whose turn it is.
+  func call(_ subqueue: Subqueue) {
+    subqueue.waitsForQueue = false
+    if subqueue.isCalled { return }
+    subqueue.isCalled = true
     calledCount += 1
   }
 
-  /// Ends the turn of a line, or its wait. Returns whether it was its turn.
-  func endCall(_ line: TaskLine) -> Bool {
-    if !line.isCalled { return false }
-    line.isCalled = false
+  /// Ends the turn of a subqueue, or its wait. Returns whether it was its turn.
+  func endCall(_ subqueue: Subqueue) -> Bool {
+    if !subqueue.isCalled { return false }
+    subqueue.isCalled = false
     calledCount -= 1
     return true
   }
@@ -92,28 +92,28 @@ final class QueueFamily {
   /// Replaces the tokens by those on disk. It is called before a task of the queue has begun.
   func loadTokens(_ bucket: TokenBucket) { if rules.rate != nil { tokens = bucket } }
 
-  /// Returns whether the family has no state that must be remembered, at a time of the continuous clock in
+  /// Returns whether the queue has no state that must be remembered, at a time of the continuous clock in
   /// milliseconds.
   func isIdle(_ now: Int64) -> Bool {
-    guard lineCount == 0 else { return false }
+    guard subqueueCount == 0 else { return false }
     laneTokens = laneTokens.filter { lane, bucket in
       rules.ratePerKey.map { !bucket.isFull($0, now) } ?? false
     }
     return laneTokens.isEmpty && (rules.rate.flatMap { rate in tokens.map { $0.isFull(rate, now) } } ?? true)
   }
 
-  /// Returns `nil` if there is a token for a task of a line at a time of the continuous clock in milliseconds, or the
-  /// number of milliseconds until there is one.
-  func wait(_ line: LineID, _ now: Int64) -> Int64? {
+  /// Returns `nil` if there is a token for a task of a subqueue at a time of the continuous clock in milliseconds, or
+  /// the number of milliseconds until there is one.
+  func wait(_ subqueue: SubqueueID, _ now: Int64) -> Int64? {
     if let rate = rules.rate, let wait = tokens?.wait(rate, now) { return wait }
-    guard let rate = rules.ratePerKey, line.lane != 0 else { return nil }
-    return laneTokens[line.lane]?.wait(rate, now)
+    guard let rate = rules.ratePerKey, subqueue.lane != 0 else { return nil }
+    return laneTokens[subqueue.lane]?.wait(rate, now)
   }
 
-  /// Takes a token for a task of a line, for which there is one.
-  func take(_ line: LineID, _ now: Int64) {
-    if let rate = rules.ratePerKey, line.lane != 0 {
-      laneTokens[line.lane, default: TokenBucket(full: rate, at: now)].take()
+  /// Takes a token for a task of a subqueue, for which there is one.
+  func take(_ subqueue: SubqueueID, _ now: Int64) {
+    if let rate = rules.ratePerKey, subqueue.lane != 0 {
+      laneTokens[subqueue.lane, default: TokenBucket(full: rate, at: now)].take()
     }
     if tokens != nil {
       tokens?.take()
@@ -122,9 +122,9 @@ final class QueueFamily {
   }
 
   /// Returns the token of a task that did not begin.
-  func giveBack(_ line: LineID) {
+  func giveBack(_ subqueue: SubqueueID) {
     if tokens != nil { tokens?.giveBack() }
-    laneTokens[line.lane]?.giveBack()
+    laneTokens[subqueue.lane]?.giveBack()
   }
 }
 

@@ -3,7 +3,7 @@ internal import Logging
 internal import Synchronization
 
 /// The messages that a scheduler logs.
-enum TaskLog {
+enum SchedulerLog {
   static func metadata(_ run: TaskRun) -> Logger.Metadata {
     [
       "task.id": "\(run.id)", "task.kind": "\(escaped(run.record.kind))", "task.queue": "\(escaped(run.queue.text))",
@@ -139,7 +139,7 @@ enum TaskLog {
       metadata: metadata(run).merging(["child": "\(child)"]) { $1 })
   }
 
-  static func left(_ logger: Logger, _ count: Int) {
+  static func leftRunning(_ logger: Logger, _ count: Int) {
     logger.error("handlers do not return, and are abandoned", metadata: ["count": "\(count)"])
   }
 }

@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// A task in line, as held in memory.
-struct LineEntry: Sendable {
+/// A queued task, as held in memory.
+struct QueuedTask: Sendable {
   /// The key of the task's row.
   private(set) var key: [UInt8]
   let id: TaskID
@@ -48,7 +48,7 @@ struct LineEntry: Sendable {
   /// Sets the stamp in the key to that of the task's commit.
   mutating func set(stamp: UInt64) { Self.set(stamp, in: &key) }
 
-  /// Sets the stamp in the key of a row in line.
+  /// Sets the stamp in the key of the row of a queued task.
   static func set(_ stamp: UInt64, in key: inout [UInt8]) {
     let offset = key.count - 16
     guard offset >= 0 else { return }

@@ -6,7 +6,7 @@ public import Varve
 /// Runs a handler once, without a scheduler and without a stored task, for tests of handlers.
 ///
 /// ```swift
-/// let trial = TaskTrial(database)
+/// let trial = TestWorker(database)
 /// let outcome = try await trial.perform(SendMessage(messageKey: "m1")) { payload, context in
 ///   try await context.complete { tx in try tx.set(true, key: payload.messageKey, in: "sent") }
 ///   return .done
@@ -14,7 +14,7 @@ public import Varve
 /// ```
 /// `complete` commits what its closure writes. The trial keeps checkpoints, progress and results in memory. Safe from
 /// any thread.
-public final class TaskTrial: Sendable {
+public final class TestWorker: Sendable {
   private let database: Database
   private let logger: Logger
   private let state = Mutex(State())
@@ -53,14 +53,14 @@ public final class TaskTrial: Sendable {
     progress.attempt = UInt32(clamping: attempt)
     progress.failures = UInt32(clamping: failures)
     let position = TaskPosition(
-      .line, queue: 0, priority: options.priority, sortKey: options.sortKey?.bytes ?? [], stamp: 0, ordinal: 0)
+      .queued, queue: 0, priority: options.priority, sortKey: options.sortKey?.bytes ?? [], stamp: 0, ordinal: 0)
     let record = TaskRecord(
       id: TaskID(rawValue: 1), progress: progress, position: position,
       enqueued: WallTime.milliseconds(SystemSchedulerClock().wallNow), kind: Payload.kind, version: Payload.version,
       payload: bytes, options)
     let handler = RegisteredHandler(Payload.kind, .all, HandlerOptions()) { _, _ in .done }
-    let family = QueueFamily(0, options.queue, QueueRules(), isPaused: false, nil)
-    let run = TaskRun(record, record, TaskLine(LineID(queue: 0), family, isOnDisk: false), handler, start: 0)
+    let queueState = QueueState(0, options.queue, QueueRules(), isPaused: false, nil)
+    let run = TaskRun(record, record, Subqueue(SubqueueID(queue: 0), queueState, isOnDisk: false), handler, start: 0)
     return try await body(Payload(encoded: Data(bytes)), TaskContext(run, self, logger))
   }
 
@@ -73,7 +73,7 @@ public final class TaskTrial: Sendable {
   }
 }
 
-extension TaskTrial: CompletingHost {
+extension TestWorker: CompletingHost {
   func group(of run: TaskRun) throws -> TaskGroupInfo? { nil }
 
   func surround(_ context: TaskContext, _ body: @escaping @Sendable () async throws -> TaskOutcome) async throws

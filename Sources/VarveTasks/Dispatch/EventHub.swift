@@ -1,7 +1,7 @@
 internal import Synchronization
 
 /// The listeners to the events of a scheduler, in this process.
-final class TaskEventHub: Sendable {
+final class EventHub: Sendable {
   private struct State {
     var listeners: [UInt64: AsyncStream<TaskEvent>.Continuation] = [:]
     var next: UInt64 = 0

@@ -3,7 +3,7 @@ internal import Synchronization
 /// A change of tasks that a program requests outside of its transactions.
 ///
 /// The scheduler makes it in its own commits, each of at most 512 tasks.
-final class TaskRequest: Sendable {
+final class ChangeRequest: Sendable {
   enum Change: Sendable {
     case cancel, wake, revive, delete
     /// Cancels an attempt that a transaction has cancelled, but whose end was committed before the transaction or
@@ -36,7 +36,7 @@ final class TaskRequest: Sendable {
   /// changing them or their attempts ended in the same commit.
   struct Answer: Sendable {
     var count = 0
-    var left: [TaskID] = []
+    var remaining: [TaskID] = []
   }
 
   init(

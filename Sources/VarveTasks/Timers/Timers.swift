@@ -4,14 +4,14 @@
 /// - While rows are read from disk, `end` is the first one of these. Tasks after it that come meanwhile are kept until
 ///   the read has ended, because it may not have found them.
 /// - The deadline of a date is the one that follows from the offset of the wall clock at the last check.
-struct TaskTimers: ~Copyable {
+struct Timers: ~Copyable {
   enum Action: Hashable, Sendable {
     /// A task that waits for a time is due. The values are its id and the key of its row.
     case task(TaskID, key: [UInt8])
     /// The head of a serial queue is due for its next attempt.
-    case line(LineID, key: [UInt8])
-    /// There may be a token for a line.
-    case tokens(LineID)
+    case subqueue(SubqueueID, key: [UInt8])
+    /// There may be a token for a subqueue.
+    case tokens(SubqueueID)
     /// A schedule has reached a time.
     case schedule(String)
     /// Tasks of a queue that have waited move up.
@@ -42,10 +42,10 @@ struct TaskTimers: ~Copyable {
     var number: UInt64 = 0
   }
 
-  /// A line, a schedule or a queue that has a timer.
+  /// A subqueue, a schedule or a queue that has a timer.
   private enum Owner: Hashable {
-    case line(LineID)
-    case tokens(LineID)
+    case subqueue(SubqueueID)
+    case tokens(SubqueueID)
     case schedule(String)
     case ageing(UInt32)
   }
@@ -59,7 +59,7 @@ struct TaskTimers: ~Copyable {
   private var attempts = TimerHeap()
   private var others = KeyedTimers<Owner> { action in
     switch action {
-    case .line(let id, _): .line(id)
+    case .subqueue(let id, _): .subqueue(id)
     case .tokens(let id): .tokens(id)
     case .schedule(let name): .schedule(name)
     case .ageing(let queue): .ageing(queue)
@@ -102,12 +102,12 @@ struct TaskTimers: ~Copyable {
     return right.deadline < left.deadline ? right : left
   }
 
-  /// Inserts a timer. Except for those of attempts, it replaces the timer of the same row, line, schedule or queue.
+  /// Inserts a timer. Except for those of attempts, it replaces the timer of the same row, subqueue, schedule or queue.
   mutating func insert(_ entry: Entry) {
     switch entry.action {
     case .task: tasks.insert(entry)
     case .timeout, .lease, .abandon, .cancelOver, .child, .suspect: attempts.insert(entry)
-    case .line, .tokens, .schedule, .ageing: others.insert(entry)
+    case .subqueue, .tokens, .schedule, .ageing: others.insert(entry)
     }
   }
 
@@ -116,7 +116,7 @@ struct TaskTimers: ~Copyable {
     switch first.action {
     case .task: return tasks.popFirst()
     case .timeout, .lease, .abandon, .cancelOver, .child, .suspect: return attempts.popFirst()
-    case .line, .tokens, .schedule, .ageing: return others.popFirst()
+    case .subqueue, .tokens, .schedule, .ageing: return others.popFirst()
     }
   }
 
@@ -134,7 +134,7 @@ struct TaskTimers: ~Copyable {
 
   /// Inserts the timer of a task, if it is before the rows that are only on disk.
   mutating func insert(_ task: TimedTask, _ clock: any SchedulerClock) {
-    if let end, !LineEntry.precedes(task.key, end) {
+    if let end, !QueuedTask.precedes(task.key, end) {
       if isLoading { missed.append(task) }
       return
     }
@@ -154,7 +154,7 @@ struct TaskTimers: ~Copyable {
   /// Notes that from a key on there are rows on disk that are not in memory.
   mutating func noteMore(from key: [UInt8]) {
     // The read may not have found them.
-    if isLoading, moreMeanwhile.map({ LineEntry.precedes(key, $0) }) ?? true { moreMeanwhile = key }
+    if isLoading, moreMeanwhile.map({ QueuedTask.precedes(key, $0) }) ?? true { moreMeanwhile = key }
     cut(from: key)
   }
 
@@ -187,16 +187,16 @@ struct TaskTimers: ~Copyable {
 
   /// Forgets the timers of rows from a key on, which are on disk.
   private mutating func cut(from key: [UInt8]) {
-    if let end, !LineEntry.precedes(key, end) { return }
+    if let end, !QueuedTask.precedes(key, end) { return }
     end = key
-    tasks.removeAll { !LineEntry.precedes($0, key) }
+    tasks.removeAll { !QueuedTask.precedes($0, key) }
   }
 
   /// Keeps the timers of the first `taskMaximum` rows if there are more than twice as many. The others are read from
   /// disk later.
   private mutating func trim() {
     if tasks.count <= 2 * Self.taskMaximum { return }
-    let keys = tasks.keys.sorted { LineEntry.precedes($0, $1) }
+    let keys = tasks.keys.sorted { QueuedTask.precedes($0, $1) }
     cut(from: keys[Self.taskMaximum])
   }
 

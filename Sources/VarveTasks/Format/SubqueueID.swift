@@ -1,5 +1,5 @@
-/// A line of tasks: the tasks of a queue that have no limit key, or those that have one.
-struct LineID: Hashable, Sendable {
+/// A subqueue of tasks: the tasks of a queue that have no limit key, or those that have one.
+struct SubqueueID: Hashable, Sendable {
   var queue: UInt32
   /// The hash of the limit key, or 0 for the tasks that have none.
   var lane: UInt64 = 0
@@ -11,15 +11,15 @@ struct LineID: Hashable, Sendable {
     return max(1, StableHash.of(key.utf8))
   }
 
-  /// The first key in `live` of the line's rows.
+  /// The first key in `live` of the subqueue's rows.
   var begin: [UInt8] {
     [UInt8](atMost: 14) { key in
-      key.put(TaskPosition.Kind.line.rawValue)
+      key.put(TaskPosition.Kind.queued.rawValue)
       put(to: &key)
     }
   }
 
-  /// Writes the line's part of a key.
+  /// Writes the subqueue's part of a key.
 
   func put(to key: inout ByteFiller) {
     key.put(queue)
@@ -27,7 +27,7 @@ struct LineID: Hashable, Sendable {
     if lane != 0 { key.put(lane) }
   }
 
-  /// Reads the line from the key of a row that is in line.
+  /// Reads the subqueue from the key of a row that is queued.
   init(of key: [UInt8]) throws(DamagedTask) {
     var reader = ByteReader(key, at: 1)
     queue = try reader.number()

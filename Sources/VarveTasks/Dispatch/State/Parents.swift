@@ -7,7 +7,7 @@
 /// - A task that others depend on is never missing: `mayHave` may only return true for too many tasks.
 /// - A task that has ended is in `pending`, in `heldPending` or in the work of a turn until its last child has received
 ///   this.
-struct TaskParents: ~Copyable {
+struct Parents: ~Copyable {
   private var known: Set<TaskID> = []
   /// The id up to which every task may be one that others depend on.
   private var unknownUpTo: UInt64 = 0
