@@ -13,18 +13,6 @@ struct RowState: Hashable, Sendable {
   /// Whether the metadata were set or touched.
   private var hasMetadataChange: Bool { bits & 8 != 0 }
 
-  init(_ change: RowChange.Event, before: RowState?) {
-    // A row that the transaction has inserted and removed is new again when it is set once more.
-    let inserted: UInt8 = before.map { $0.isInserted } ?? (change == .inserted) ? 1 : 0
-    guard change != .removed else {
-      bits = inserted | 2
-      return
-    }
-    // If the row was removed before, no earlier change counts.
-    let kept = before.map { $0.isRemoved ? 0 : $0.bits & 12 } ?? 0
-    bits = inserted | kept | (change.concernsObject ? 4 : 0) | (change.concernsMetadata ? 8 : 0)
-  }
-
   /// Creates the state from stored bits. Returns `nil` for bits that no transaction produces.
   init?(bits: UInt8) {
     guard bits < 16, Self.states & (1 << UInt16(bits)) != 0 else { return nil }

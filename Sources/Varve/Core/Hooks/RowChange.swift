@@ -106,3 +106,18 @@ extension RowChange.Event {
     }
   }
 }
+
+extension RowState {
+  /// Creates the state of a row by a change. `before` is its state by earlier changes of the transaction, if any.
+  init(_ change: RowChange.Event, before: RowState?) {
+    // A row that the transaction has inserted and removed is new again when it is set once more.
+    let inserted: UInt8 = before.map { $0.isInserted } ?? (change == .inserted) ? 1 : 0
+    guard change != .removed else {
+      bits = inserted | 2
+      return
+    }
+    // If the row was removed before, no earlier change counts.
+    let kept = before.map { $0.isRemoved ? 0 : $0.bits & 12 } ?? 0
+    bits = inserted | kept | (change.concernsObject ? 4 : 0) | (change.concernsMetadata ? 8 : 0)
+  }
+}

@@ -442,14 +442,6 @@ extension WriteTransaction {
   }
 }
 
-/// The encoded metadata of a row that is being written.
-struct EncodedMetadata {
-  /// The metadata as stored in their family.
-  let bytes: [UInt8]
-  /// The value for hooks, or `nil` if no extension is registered.
-  var value: Any?
-}
-
 extension RowHeader {
   /// Returns a row with this header and an object.
   func row(_ object: RawSpan) -> [UInt8] {
