@@ -7,7 +7,7 @@ import Testing
 /// Tests of the index data that tools read: definitions, entries, and emitted values.
 struct IndexFormatDamageTests {
   @Test func `a definition has the kind, the key type, and whether entries include their rows`() throws {
-    for named in try FormatIndexes<VolumeFormat>.found().list {
+    for named in try DeclaredIndexes<VolumeFormat>.found().list {
       let definition = try #require(IndexFormat.Definition(named.definition))
       #expect(
         definition.kind == named.declaration.kind.rawValue && definition.keyType == named.declaration.keyType.name)

@@ -9,7 +9,7 @@ extension DatabaseDefinition {
   }
 }
 
-extension CollectionIndexing {
+extension IndexSpecification {
   fileprivate func register(in core: DatabaseCore, collection: String) throws {
     let name = IndexesName.name(for: collection)
     if indexes.isEmpty {
@@ -18,9 +18,9 @@ extension CollectionIndexing {
       return
     }
     let reviewed = core.extensionCatalog.record(name)?.parts.first {
-      $0.name == CollectionIndexes<Instance>.reviewPartName
+      $0.name == IndexExtension<Instance>.reviewPartName
     }
-    let definition = CollectionIndexes(
+    let definition = IndexExtension(
       collection: collection, indexes, formatVersion: formatVersion,
       surviving: (reviewed?.version, survivingVersions), unindexableRows: unindexableRows)
     if core.backend.isReadOnly {

@@ -2,7 +2,7 @@
 ///
 /// Most transactions only look up a value, so the writer is created with the first change (`IndexWriter`).
 final class IndexesTransaction<Instance: Codable & Sendable>: ExtensionTransaction {
-  typealias Definition = CollectionIndexes<Instance>
+  typealias Definition = IndexExtension<Instance>
 
   let definition: Definition
   let context: ExtensionContext<Definition>

@@ -20,7 +20,7 @@ struct QueryRun<Format: StoreFormat> {
     }
     let access = query.store.access
     guard let info = try access.collection(tx) else { return nil }
-    let hasIndexes = try !FormatIndexes<Format>.found().list.isEmpty
+    let hasIndexes = try !DeclaredIndexes<Format>.found().list.isEmpty
     indexes = hasIndexes ? try tx.indexes(of: access.name, named: info.indexesName, Format.Instance.self) : nil
     self.query = query
     self.info = info

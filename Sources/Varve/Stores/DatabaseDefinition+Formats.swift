@@ -34,7 +34,7 @@ extension DatabaseDefinition {
     }.sorted { $0.collection < $1.collection }
   }
 
-  private static func definitions(of indexing: some CollectionIndexing) -> [String: String] {
+  private static func definitions(of indexing: some IndexSpecification) -> [String: String] {
     Dictionary(indexing.indexes.map { ($0.name, $0.definition) }) { first, _ in first }
   }
 }

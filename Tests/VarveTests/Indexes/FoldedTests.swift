@@ -44,7 +44,7 @@ struct FoldedTests {
   }
 
   @Test func `an index of the folded form needs no version, and queries use it`() throws {
-    let indexes = try FormatIndexes<PersonFormat>.found().list
+    let indexes = try DeclaredIndexes<PersonFormat>.found().list
     #expect(indexes.map(\.definition).contains { $0.contains("|name.folded17") })
     #expect(indexes.map(\.definition).contains { $0.contains("|nick.folded17") })
     let database = try Database.inMemory { PersonFormat.self }

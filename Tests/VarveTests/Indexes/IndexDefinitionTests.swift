@@ -139,7 +139,7 @@ struct IndexDefinitionTests {
   @Test func `the stored definition has kind, types, property names and condition, not the type's name`()
     throws
   {
-    let list = try FormatIndexes<VolumeFormat>.found().list
+    let list = try DeclaredIndexes<VolumeFormat>.found().list
     let texts = Dictionary(uniqueKeysWithValues: list.map { ($0.name, $0.definition) })
     #expect(texts["byYear"] == "index|compound(int,string)|false|year|title")
     #expect(texts["byShelf"] == "index|compound(string,descending(int))|false|shelf|year")

@@ -95,7 +95,7 @@ struct RowIndexTerms: Sendable {
   let emit: ErasedIndex.Emit
 
   /// Returns the index for objects of a type. Throws `.invalidDefinition`.
-  func named<Object>(_ type: Object.Type) throws -> NamedIndex<Object> {
+  func named<Object>(_ type: Object.Type) throws -> CheckedIndex<Object> {
     let composed = Name.composed(name)
     if composed.isEmpty {
       throw DatabaseError(.invalidDefinition, "an index of rows has an empty name", collection: collection)
@@ -106,13 +106,13 @@ struct RowIndexTerms: Sendable {
     declaration.isDirect = isDirect
     declaration.readsMetadata = true
     let text = try declaration.definition(name: composed, format: type)
-    return NamedIndex(composed, declaration, definition: text)
+    return CheckedIndex(composed, declaration, definition: text)
   }
 }
 
 /// The indexes of a collection of rows.
-struct RowIndexing<Object: Codable & Sendable>: CollectionIndexing {
-  var indexes: [NamedIndex<Object>]
+struct RowIndexSpecification<Object: Codable & Sendable>: IndexSpecification {
+  var indexes: [CheckedIndex<Object>]
   var unindexableRows = UnindexableRows.listed
   var formatVersion: String? { nil }
   var survivingVersions: [String] { [] }
@@ -120,7 +120,7 @@ struct RowIndexing<Object: Codable & Sendable>: CollectionIndexing {
   /// Returns the indexes with more added. Throws `.invalidDefinition`.
   fileprivate func with(
     _ terms: [RowIndexTerms], _ collection: String, _ unindexableRows: UnindexableRows
-  ) throws -> RowIndexing {
+  ) throws -> RowIndexSpecification {
     let named = try terms.map { terms in
       guard terms.collection == collection else {
         throw DatabaseError(
@@ -129,18 +129,18 @@ struct RowIndexing<Object: Codable & Sendable>: CollectionIndexing {
       }
       return try terms.named(Object.self)
     }
-    return RowIndexing(
-      indexes: try NamedIndex.checked(indexes + named, of: "the collection", collection: collection),
+    return RowIndexSpecification(
+      indexes: try CheckedIndex.checked(indexes + named, of: "the collection", collection: collection),
       unindexableRows: unindexableRows)
   }
 }
 
-extension CollectionIndexing {
+extension IndexSpecification {
   /// Returns the indexes with more added, or `nil` if the collection's format has its own. Throws `.invalidDefinition`.
   fileprivate func adding(
     _ terms: [RowIndexTerms], to collection: String, _ unindexableRows: UnindexableRows
-  ) throws -> (any CollectionIndexing)? {
-    try (self as? RowIndexing<Instance>)?.with(terms, collection, unindexableRows)
+  ) throws -> (any IndexSpecification)? {
+    try (self as? RowIndexSpecification<Instance>)?.with(terms, collection, unindexableRows)
   }
 }
 

@@ -49,7 +49,7 @@ extension CollectionDefinition {
   }
 
   /// Returns the indexes of a format. A format that adopts another type has none.
-  private static func indexing<Format: StoreFormat>(of format: Format.Type) throws -> (any CollectionIndexing)? {
-    format is any AdoptingFormat.Type ? nil : try FormatIndexing(format)
+  private static func indexing<Format: StoreFormat>(of format: Format.Type) throws -> (any IndexSpecification)? {
+    format is any AdoptingFormat.Type ? nil : try FormatIndexSpecification(format)
   }
 }

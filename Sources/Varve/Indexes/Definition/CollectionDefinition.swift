@@ -6,9 +6,9 @@ public struct CollectionDefinition: Sendable {
   var format: (any StoreFormat.Type)?
   /// The indexes of the collection, or `nil` if the definition does not mention any, so that those in the database
   /// stay.
-  var indexing: (any CollectionIndexing)?
+  var indexing: (any IndexSpecification)?
   /// The indexing to which indexes of rows are added, or `nil` if the collection has a format.
-  var indexable: (any CollectionIndexing)?
+  var indexable: (any IndexSpecification)?
 
   /// The name of the collection.
   public var name: String { rows.name }
@@ -28,7 +28,7 @@ public struct CollectionDefinition: Sendable {
   ) {
     rows = RowDefinition(
       name: name, key: key, coder: coder, formerCoders: formerCoders, storage: storage, codec: ObjectCodec(object))
-    indexable = RowIndexing<Object>(indexes: [])
+    indexable = RowIndexSpecification<Object>(indexes: [])
   }
 
   init(_ rows: RowDefinition) { self.rows = rows }

@@ -1,4 +1,4 @@
-/// The values of a row in the indexes of its collection, as stored in the part `emitted` (`CollectionIndexes`).
+/// The values of a row in the indexes of its collection, as stored in the part `emitted` (`IndexExtension`).
 enum EmittedValues {
   /// Encodes the values. `plans` are the indexes by their slots.
   static func write(_ keys: IndexKeys, isIndexed: Bool, _ plans: [ErasedIndex], to bytes: inout [UInt8]) {

@@ -1,5 +1,5 @@
 /// Encodes the keys of index entries, which consist of a value, the key of its row, and the size of the latter
-/// (`CollectionIndexes`).
+/// (`IndexExtension`).
 enum IndexEntry {
   /// The size from which on its encoding takes three bytes.
   private static var longSize: Int { 240 }

@@ -1,7 +1,7 @@
 /// The names of a collection's indexes in the catalog and in families, for tools that have none of the collection's
 /// types.
 ///
-/// The byte formats are documented in `CollectionIndexes`. Entries are made by `IndexEntry`, and emitted values of rows
+/// The byte formats are documented in `IndexExtension`. Entries are made by `IndexEntry`, and emitted values of rows
 /// are read by `EmittedValues`.
 package enum IndexFormat {
   /// The kind of the extension.

@@ -15,7 +15,7 @@
 /// 3. In a unique index that is ready and has no collisions, a value without nil has one row; in a deferred one this
 ///    holds at the end of each transaction.
 final class IndexWriter<Instance: Codable & Sendable> {
-  let definition: CollectionIndexes<Instance>
+  let definition: IndexExtension<Instance>
   /// The owner of this writer.
   private unowned let indexes: IndexesTransaction<Instance>
   private let parts: [Part]

@@ -7,7 +7,7 @@ struct IndexSelection<Format: StoreFormat>: Sendable {
 
   /// Selects all entries. Invalid arguments are thrown by `begin` and `count`.
   init<Index: StoreIndex>(_ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil) {
-    slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
+    slot = Result { try DeclaredIndexes<Format>.found().slot(of: path) }
     bounds = .success(([], nil))
     isDescending = descending
     self.limit = limit
@@ -17,7 +17,7 @@ struct IndexSelection<Format: StoreFormat>: Sendable {
   init<Index: StoreIndex, Bound: KeyCodable>(
     _ range: some KeyBounds<Bound>, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) {
-    let slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
+    let slot = Result { try DeclaredIndexes<Format>.found().slot(of: path) }
     self.slot = slot
     bounds = Result { try EncodedKeyRange(with: range).bounds(try Self.folded(slot.get())) }
     isDescending = descending
@@ -28,7 +28,7 @@ struct IndexSelection<Format: StoreFormat>: Sendable {
   init<Index: StoreIndex, Value: KeyCodable>(
     value: Value, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) {
-    let slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
+    let slot = Result { try DeclaredIndexes<Format>.found().slot(of: path) }
     self.slot = slot
     bounds = Result {
       let bytes = try Self.folded(slot.get()).fitted(value).encoded()
@@ -40,7 +40,7 @@ struct IndexSelection<Format: StoreFormat>: Sendable {
 
   /// Returns the folded parts of the values of an index.
   private static func folded(_ slot: Int) throws -> FoldedParts {
-    try FormatIndexes<Format>.found().list[slot].foldedParts
+    try DeclaredIndexes<Format>.found().list[slot].foldedParts
   }
 
   /// Returns the check of the rows' values, or nil if none is needed. It is needed if the index has only prefixes of
@@ -55,7 +55,7 @@ struct IndexSelection<Format: StoreFormat>: Sendable {
   /// `.notUnique`, `.unknownExtension`.
   func part(
     _ indexes: IndexesTransaction<Format.Instance>
-  ) throws -> (part: Part, index: NamedIndex<Format.Instance>, range: StorageRange) {
+  ) throws -> (part: Part, index: CheckedIndex<Format.Instance>, range: StorageRange) {
     if let limit, limit < 0 {
       throw DatabaseError(.invalidArgument, "the limit is \(limit); it must not be negative")
     }

@@ -66,7 +66,7 @@ extension Store where Format: StoreFormat {
   /// ``warm(_:)``, and `.notUnique` if several rows have the same value of a unique index.
   public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) async throws {
     let access = access
-    let slot = try FormatIndexes<Format>.found().slot(of: index)
+    let slot = try DeclaredIndexes<Format>.found().slot(of: index)
     let core = database.core
     try core.requireNoTransaction("an index is built again")
     if try await core.writerExecutor.run({ try access.continueBuild() }) { try await warm() }
@@ -78,7 +78,7 @@ extension Store where Format: StoreFormat {
   /// Builds one index again, and blocks the calling thread: see the asynchronous form.
   @_disfavoredOverload
   public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) throws {
-    let slot = try FormatIndexes<Format>.found().slot(of: index)
+    let slot = try DeclaredIndexes<Format>.found().slot(of: index)
     let warmed: (Store) throws -> Void = { try $0.warm() }
     if try access.continueBuild() { try warmed(self) }
     try access.rebuild(slot)
@@ -88,7 +88,7 @@ extension Store where Format: StoreFormat {
 
   /// Returns the rows that are in no index, because they cannot be decoded or have a value that cannot be a key.
   public func unindexedRows(in tx: ReadTransaction) throws -> [UnindexedRow] {
-    if try FormatIndexes<Format>.found().list.isEmpty { return [] }
+    if try DeclaredIndexes<Format>.found().list.isEmpty { return [] }
     return try access.indexes(tx)?.indexes.unindexedRows() ?? []
   }
 
@@ -119,7 +119,7 @@ extension Store where Format: StoreFormat {
     if let sample, sample < 1 {
       throw DatabaseError(.invalidArgument, "a sample has at least 1 row, and \(sample) were asked for")
     }
-    if try FormatIndexes<Format>.found().list.isEmpty { return [] }
+    if try DeclaredIndexes<Format>.found().list.isEmpty { return [] }
     guard let (info, indexes) = try access.indexes(tx) else { return [] }
     var verification = try IndexVerification(indexes, info, sample: sample, in: tx)
     try verification.run()
@@ -132,7 +132,7 @@ extension Store where Format: StoreFormat {
     try core.requireNoTransaction("the indexes of a store are waited for")
     try core.requireNoBuild("the indexes of a store are waited for")
     progress?(.evaluating)
-    if try FormatIndexes<Format>.found().list.isEmpty { return nil }
+    if try DeclaredIndexes<Format>.found().list.isEmpty { return nil }
     let name = IndexesName.name(for: collection)
     guard let registered = core.extensions.list[name] else {
       throw DatabaseError(

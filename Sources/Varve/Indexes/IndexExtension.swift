@@ -31,13 +31,13 @@ internal import FutexLocks
 /// The format is stored on disk and must never change.
 ///
 /// This is a class because each transaction that uses the indexes references it.
-final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
+final class IndexExtension<Instance: Codable & Sendable>: ReservedExtension {
   static var kind: String { IndexFormat.kind }
   static var reviewPartName: String { "review" }
 
   let collection: String
   /// The indexes in the order of their names.
-  let indexes: [NamedIndex<Instance>]
+  let indexes: [CheckedIndex<Instance>]
   /// The plans of the indexes, as the write path uses them.
   let plans: [ErasedIndex]
   /// Whether one of the indexes is unique.
@@ -58,7 +58,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   /// Creates the indexes. `surviving` has the version of the part `review` in the catalog, and the versions of the
   /// format whose values equal those of the current one.
   init(
-    collection: String, _ indexes: [NamedIndex<Instance>], formatVersion: String?,
+    collection: String, _ indexes: [CheckedIndex<Instance>], formatVersion: String?,
     surviving: (version: String?, others: [String]) = (nil, []), unindexableRows: UnindexableRows
   ) {
     self.collection = collection
@@ -108,7 +108,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   var reviewPart: Int { indexes.count + 3 }
 
   func makeTransaction(
-    _ context: ExtensionContext<CollectionIndexes>
+    _ context: ExtensionContext<IndexExtension>
   ) -> IndexesTransaction<Instance> {
     IndexesTransaction(self, context)
   }
