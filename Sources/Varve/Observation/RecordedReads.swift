@@ -73,7 +73,7 @@ struct RecordedReads: Sendable {
     sawUnready || areTouched(by: parts) || !extensions.allSatisfy { isKnown($0, by: parts, registry) }
   }
 
-  /// Returns whether a commit has written to a part what was read of it.
+  /// Returns whether a commit has written to keys that were read from a part.
   private func areTouched(by parts: PartWrites.Noted) -> Bool {
     parts.touched.contains { family, written in families[family]?.intersects(written) ?? false }
   }

@@ -38,10 +38,10 @@ public struct DeleteRules: OptionSet, Hashable, Sendable, Codable {
       return "has rules of bits \(rawValue); \(Self.all.rawValue) has all that there are"
     }
     if isSuperset(of: [.deleteSourceIfDestinationDeleted, .deleteSourceIfAllDestinationsDeleted]) {
-      return "is to delete its source if its destination is deleted, and also only if all destinations are: choose one"
+      return "has rules to delete its source if a destination is deleted and only if all are; one is possible"
     }
     if isSuperset(of: [.deleteDestinationIfSourceDeleted, .deleteDestinationIfAllSourcesDeleted]) {
-      return "is to delete its destination if its source is deleted, and also only if all sources are: choose one"
+      return "has rules to delete its destination if a source is deleted and only if all are; one is possible"
     }
     let ofRows: DeleteRules = [
       .notifyIfSourceDeleted, .notifyIfDestinationDeleted, .deleteSourceIfDestinationDeleted,

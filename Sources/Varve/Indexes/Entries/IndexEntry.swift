@@ -35,6 +35,6 @@ enum IndexEntry {
 
   @inline(never)
   static func damaged(_ key: RawSpan) -> DatabaseError {
-    DatabaseError(.corruption, "an index has an entry of \(key.byteCount) bytes whose end says no size of a row's key")
+    DatabaseError(.corruption, "an index entry of \(key.byteCount) bytes ends with an invalid size of a row's key")
   }
 }

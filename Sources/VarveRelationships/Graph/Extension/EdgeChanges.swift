@@ -6,7 +6,7 @@
 public struct EdgeChanges: Sendable {
   /// The edges that exist after the commit and did not before.
   public internal(set) var added: [RelationshipEdge] = []
-  /// The edges that existed before the commit and do not any more.
+  /// The edges that existed before the commit and do not exist after it.
   public internal(set) var removed: [RelationshipEdge] = []
   /// The edges whose rules, order or attribute have changed, with their new values.
   public internal(set) var changed: [RelationshipEdge] = []
@@ -117,7 +117,7 @@ extension RelationshipsTransaction {
       attributeBytes: Array(value.attributes), isManual: isManual, domain: definition.domain)
   }
 
-  /// Notes the edges to a row that was inserted or removed, because they may exist since, or not any more.
+  /// Notes the edges to a row that was inserted or removed. Edges to a row exist only while the row does.
   func noteEdges(toRow end: [UInt8]) throws {
     guard observed?.isComplete == true else { return }
     for family in families.both {
