@@ -42,32 +42,23 @@ public struct CollectionObservation: AsyncSequence, Sendable {
   /// Creates an iterator, whose first element is a reload.
   public func makeAsyncIterator() -> Iterator {
     Iterator(
-      observation: Result { try database.observations.observe(.collection(collection), in: database) },
+      source: Result { try database.observations.observe(.collection(collection), in: database) },
       collection: collection)
   }
 
   /// An iterator over the changes of a collection.
-  public struct Iterator: AsyncIteratorProtocol {
-    fileprivate var observation: Result<HeldObservation, any Error>?
+  public struct Iterator: AsyncIteratorProtocol, HeldIterator {
+    var source: Result<HeldObservation, any Error>?
     fileprivate let collection: String
 
     /// Waits for changes and returns them. The first call returns at once. Returns `nil` when the database has been
     /// closed.
     public mutating func next() async throws -> CollectionChange? {
-      guard let observation else { return nil }
-      do {
-        if let change = try await observation.get().observation.next() {
-          return CollectionChange(change, in: collection)
-        }
-      } catch let error as CancellationError {
-        // A cancelled call leaves the observation intact.
-        throw error
-      } catch {
-        self.observation = nil
-        throw error
-      }
-      self.observation = nil
-      return nil
+      try await advance()
+    }
+
+    func next(from held: HeldObservation) async throws -> CollectionChange? {
+      try await held.observation.next().map { CollectionChange($0, in: collection) }
     }
   }
 }

@@ -21,40 +21,29 @@ public struct ObjectObservation<Object: Decodable & Sendable>: AsyncSequence, Se
 
   /// Creates an iterator, whose first element is the current object.
   public func makeAsyncIterator() -> Iterator {
-    Iterator(observation: Result { try database.observations.observe(.row(row.get()), in: database) }, read: read)
+    Iterator(source: Result { try database.observations.observe(.row(row.get()), in: database) }, read: read)
   }
 
   /// An iterator over the object of a row.
-  public struct Iterator: AsyncIteratorProtocol {
-    private(set) var observation: Result<HeldObservation, any Error>?
+  public struct Iterator: AsyncIteratorProtocol, HeldIterator {
+    var source: Result<HeldObservation, any Error>?
     fileprivate let read: @Sendable (ReadTransaction) throws -> Object?
     private var isKnownAbsent = false
 
     fileprivate init(
-      observation: Result<HeldObservation, any Error>, read: @escaping @Sendable (ReadTransaction) throws -> Object?
+      source: Result<HeldObservation, any Error>, read: @escaping @Sendable (ReadTransaction) throws -> Object?
     ) {
-      self.observation = observation
+      self.source = source
       self.read = read
     }
 
     /// Waits until the object has changed and returns it. The first call returns at once. Returns `nil` when the
     /// database has been closed.
     public mutating func next() async throws -> Object?? {
-      guard let observation else { return nil }
-      do {
-        if let object = try await next(observation.get()) { return .some(object) }
-      } catch let error as CancellationError {
-        // A cancelled call leaves the observation intact.
-        throw error
-      } catch {
-        self.observation = nil
-        throw error
-      }
-      self.observation = nil
-      return nil
+      try await advance()
     }
 
-    private mutating func next(_ held: HeldObservation) async throws -> Object?? {
+    mutating func next(from held: HeldObservation) async throws -> Object?? {
       let database = held.database
       let read = read
       while let change = try await held.observation.next() {

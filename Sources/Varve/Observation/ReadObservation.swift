@@ -31,7 +31,7 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
   public func makeAsyncIterator() -> Iterator {
     let watcher = ReadWatcher(database)
     return Iterator(
-      observation: Result {
+      source: Result {
         try database.observations.observe(.watched(watcher, collection: nil), in: database)
       },
       watcher: watcher,
@@ -41,8 +41,8 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
   }
 
   /// An iterator over what a closure reads.
-  public struct Iterator: AsyncIteratorProtocol {
-    fileprivate var observation: Result<HeldObservation, any Error>?
+  public struct Iterator: AsyncIteratorProtocol, HeldIterator {
+    var source: Result<HeldObservation, any Error>?
     fileprivate let watcher: ReadWatcher
     fileprivate let shared: SharedRead<Value>?
     fileprivate let read: @Sendable (ReadTransaction) throws -> Value
@@ -52,21 +52,10 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
     /// Waits for the next value and returns it. The first call returns at once. Returns `nil` when the database has
     /// been closed.
     public mutating func next() async throws -> Value? {
-      guard let observation else { return nil }
-      do {
-        if let value = try await next(observation.get()) { return value }
-      } catch let error as CancellationError {
-        // A cancelled call leaves the observation intact.
-        throw error
-      } catch {
-        self.observation = nil
-        throw error
-      }
-      self.observation = nil
-      return nil
+      try await advance()
     }
 
-    private mutating func next(_ held: HeldObservation) async throws -> Value? {
+    mutating func next(from held: HeldObservation) async throws -> Value? {
       while let change = try await held.observation.next() {
         watcher.begin()
         let seen: SharedRead<Value>.Found?

@@ -315,5 +315,5 @@ struct ObservationTests {
 
 extension ObjectObservation.Iterator {
   /// Whether the consumer has a change to read.
-  fileprivate var isDue: Bool { (try? observation?.get())?.observation.isDue ?? false }
+  fileprivate var isDue: Bool { (try? source?.get())?.observation.isDue ?? false }
 }

@@ -25,30 +25,21 @@ public struct ChangeSequence: AsyncSequence, Sendable {
   /// Creates an iterator.
   public func makeAsyncIterator() -> Iterator {
     Iterator(
-      subscription: Result {
+      source: Result {
         try first.take() ?? database.subscribe(after: first.start, capacity: capacity).0
       })
   }
 
   /// An iterator over the events of commits.
-  public struct Iterator: AsyncIteratorProtocol {
-    fileprivate var subscription: Result<HeldSubscription, any Error>?
+  public struct Iterator: AsyncIteratorProtocol, HeldIterator {
+    var source: Result<HeldSubscription, any Error>?
 
     /// Waits for the next event and returns it, or `nil` when the database has been closed.
     public mutating func next() async throws -> ChangeEvent? {
-      guard let subscription else { return nil }
-      do {
-        if let event = try await subscription.get().next() { return event }
-      } catch let error as CancellationError {
-        // A cancelled call keeps the iterator's position.
-        throw error
-      } catch {
-        self.subscription = nil
-        throw error
-      }
-      self.subscription = nil
-      return nil
+      try await advance()
     }
+
+    func next(from held: HeldSubscription) async throws -> ChangeEvent? { try await held.next() }
   }
 }
 

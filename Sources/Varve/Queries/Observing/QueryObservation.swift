@@ -14,34 +14,27 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
     let watcher = QueryWatcher(query)
     let database = query.store.database.core
     return Iterator(
-      observation: Result {
+      source: Result {
         try database.observations.observe(.watched(watcher, collection: query.store.access.name), in: database)
       },
       reader: QueryDifferences(query, watcher))
   }
 
   /// An iteration over the changes of a query's result.
-  public struct Iterator: AsyncIteratorProtocol {
-    fileprivate var observation: Result<HeldObservation, any Error>?
+  public struct Iterator: AsyncIteratorProtocol, HeldIterator {
+    var source: Result<HeldObservation, any Error>?
     fileprivate var reader: QueryDifferences<Format>
 
     /// Returns the next change. The first call returns at once. Returns nil when the database was closed.
     public mutating func next() async throws -> QueryChange<Format>? {
-      guard let observation else { return nil }
-      do {
-        let held = try observation.get()
-        while try await held.observation.wait() {
-          guard let found = try await read(held) else { break }
-          if let change = found { return change }
-        }
-      } catch let error as CancellationError {
-        // Cancellation does not end the observation.
-        throw error
-      } catch {
-        self.observation = nil
-        throw error
+      try await advance()
+    }
+
+    mutating func next(from held: HeldObservation) async throws -> QueryChange<Format>? {
+      while try await held.observation.wait() {
+        guard let found = try await read(held) else { break }
+        if let change = found { return change }
       }
-      self.observation = nil
       return nil
     }
 
