@@ -128,7 +128,7 @@ struct IndexReviewDamageTests {
     try with(VolumeFormat.self) { database, volumes in
       try database.read { tx throws in
         #expect(try volumes.indexDifferences(in: tx).isEmpty)
-        #expect(try volumes.count("title 5", from: \.title, in: tx) == (damage == .lostRow ? 2 : 3))
+        #expect(try volumes.count(.value("title 5"), from: \.title, in: tx) == (damage == .lostRow ? 2 : 3))
       }
     }
   }

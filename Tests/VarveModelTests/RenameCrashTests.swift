@@ -116,7 +116,7 @@ struct RenameCrashTests {
           guard row == note(row.id), try tx.row(key: row.id, in: "new")?.metadata(as: Int.self) == row.id else {
             throw ContractBroken("row \(row.id) is torn")
           }
-          guard try store.load(row.text, from: \.unique, in: tx) == row else {
+          guard try store.load(.value(row.text), from: \.unique, in: tx) == row else {
             throw ContractBroken("the index does not find row \(row.id)")
           }
         }

@@ -133,8 +133,8 @@ struct GoldenIndexTests {
     let before = try golden.files()
     #expect(try changes(golden, Shipped.self) == [])
     try open(golden, Shipped.self) { database, tracks throws in
-      #expect(try reading(database) { tx in try tracks.load("title 7", from: \.unique, in: tx)?.id } == 7)
-      #expect(try reading(database) { tx in try tracks.count(0...3, from: \.length, in: tx) } == 11)
+      #expect(try reading(database) { tx in try tracks.load(.value("title 7"), from: \.unique, in: tx)?.id } == 7)
+      #expect(try reading(database) { tx in try tracks.count(.range(0...3), from: \.length, in: tx) } == 11)
     }
     #expect(try golden.files() == before && golden.leftovers.isEmpty)
   }
@@ -147,8 +147,8 @@ struct GoldenIndexTests {
     #expect(error?.code == .definitionDiffers && error?.collection == "tracks" && error?.key == "3", "\(error as Any)")
     #expect(error?.message.contains("index \"title\": missing \"trimmed\" of tracks/3") == true, "\(error as Any)")
     try open(golden, TrimmedVersion.self) { database, tracks throws in
-      #expect(try reading(database) { tx in try tracks.load("trimmed", from: \.unique, in: tx)?.id } == 3)
-      #expect(try reading(database) { tx in try tracks.count("title 3", from: \.title, in: tx) } == 0)
+      #expect(try reading(database) { tx in try tracks.load(.value("trimmed"), from: \.unique, in: tx)?.id } == 3)
+      #expect(try reading(database) { tx in try tracks.count(.value("title 3"), from: \.title, in: tx) } == 0)
     }
   }
 
@@ -161,7 +161,7 @@ struct GoldenIndexTests {
     let golden = try Self.golden()
     #expect(error(golden, Rounded.self)?.code == .definitionDiffers)
     try open(golden, RoundedVersion.self) { database, tracks throws in
-      #expect(try reading(database) { tx in try tracks.count(1...1, from: \.length, in: tx) } == 3)
+      #expect(try reading(database) { tx in try tracks.count(.range(1...1), from: \.length, in: tx) } == 3)
     }
   }
 
@@ -175,8 +175,8 @@ struct GoldenIndexTests {
       changes.last?.description
         == "index \"title\" of \"songs\" is redefined: index|string|false|title, now index|int|false|seconds")
     try open(golden, Moved.self) { database, songs throws in
-      #expect(try reading(database) { tx in try songs.load("title 9", from: \.unique, in: tx)?.id } == 9)
-      #expect(try reading(database) { tx in try songs.count(20...60, from: \.title, in: tx) } == 3)
+      #expect(try reading(database) { tx in try songs.load(.value("title 9"), from: \.unique, in: tx)?.id } == 9)
+      #expect(try reading(database) { tx in try songs.count(.range(20...60), from: \.title, in: tx) } == 3)
     }
   }
 

@@ -85,7 +85,7 @@ struct CancelledReadTests {
     "Rows.collect()": { site in _ = try await site.store.load(...).collect() },
     "Rows.next(isolation:)": { site in for try await _ in site.store.load(...) {} },
     "Store.count(_:)": { site in _ = try await site.store.count(10...) },
-    "Store.count(_:from:)": { site in _ = try await site.store.count(0..., from: \.group) },
+    "Store.count(_:from:)": { site in _ = try await site.store.count(.range(0...), from: \.group) },
     "Store.load(ids:)": { site in _ = try await site.store.load(ids: 0..<1_000) },
     "Store.metadata(ids:)": { site in _ = try await site.store.metadata(ids: 0..<1_000) },
     "Store.verifyIndexes(sample:)": { site in _ = try await site.store.verifyIndexes() },
@@ -131,9 +131,8 @@ struct CancelledReadTests {
     "Rows.first": { site in _ = try await site.store.load(...).first },
     "Store.contains(_:)": { site in _ = try await site.store.contains(1) },
     "Store.count": { site in _ = try await site.store.count },
-    "Store.count(prefix:from:)": { site in _ = try await site.store.count(prefix: 3, from: \.both) },
     "Store.load(_:)": { site in _ = try await site.store.load(1) },
-    "Store.load(_:from:)": { site in _ = try await site.store.load(1, from: \.unique) },
+    "Store.load(_:from:)": { site in _ = try await site.store.load(.value(1), from: \.unique) },
     "Store.metadata(of:)": { site in _ = try await site.store.metadata(of: 1) },
     "Store.unindexedRows()": { site in _ = try await site.store.unindexedRows() },
     "StoreQuery.explain()": { site in _ = try await site.query.explain() },
@@ -247,7 +246,7 @@ struct CancelledReadTests {
       }
     }
     try await writer.value
-    #expect(try await site.store.count(3, from: \.group) == 0)
+    #expect(try await site.store.count(.value(3), from: \.group) == 0)
     try await site.database.close()
   }
 

@@ -90,9 +90,9 @@ struct PackageQueryChecks {
   private func checkCounts(_ scanned: Scanned, _ tx: ReadTransaction) throws {
     let expected = scanned.byMaintainer.values.reduce(0) { $0 + $1.count }
     for (count, index) in [
-      (try store.count(..., from: \.byMaintainer, in: tx), "byMaintainer"),
-      (try store.count(..., from: \.bySection, in: tx), "bySection"),
-      (try store.count(..., from: \.byName, in: tx), "byName"),
+      (try store.count(.all, from: \.byMaintainer, in: tx), "byMaintainer"),
+      (try store.count(.all, from: \.bySection, in: tx), "bySection"),
+      (try store.count(.all, from: \.byName, in: tx), "byName"),
     ] where count != expected {
       throw JobError("index \(index) has \(count) packages, and a scan finds \(expected)")
     }

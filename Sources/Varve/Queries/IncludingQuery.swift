@@ -104,7 +104,7 @@ public struct QueryInclusion<Format: StoreFormat, Included: Sendable>: Sendable 
     from other: Store<Other>, index: any KeyPath<Other, Index> & Sendable
   ) -> QueryInclusion where Included == [Other.Instance], Index.Value == Compound<Format.Identifier> {
     QueryInclusion { instances, tx in
-      try instances.map { try Array(try other.load(Format.identifier(of: $0), from: index, in: tx)) }
+      try instances.map { try Array(try other.load(.value(Format.identifier(of: $0)), from: index, in: tx)) }
     }
   }
 }

@@ -95,11 +95,13 @@ struct IndexBuildCrashTests {
       let differences = try volumes.indexDifferences(in: tx)
       guard differences.isEmpty else { throw ContractBroken("\(differences.prefix(4))") }
       let all = try Array(volumes.load(..., in: tx))
-      guard try volumes.count(..., from: \.title, in: tx) == all.count else {
+      guard try volumes.count(.all, from: \.title, in: tx) == all.count else {
         throw ContractBroken("titles are missing")
       }
       let isbns = Set(all.compactMap(\.isbn))
-      guard try volumes.count(""..., from: \.isbn, in: tx) == isbns.count else { throw ContractBroken("ISBNs differ") }
+      guard try volumes.count(.range(""...), from: \.isbn, in: tx) == isbns.count else {
+        throw ContractBroken("ISBNs differ")
+      }
       let runs = try database.core.backend.families().map(\.name).filter { $0.hasPrefix("spill.") }
       guard runs.isEmpty else { throw ContractBroken("runs are left: \(runs)") }
       return all.count

@@ -326,22 +326,22 @@ final class IndexRun {
       if found == wanted { return }
       Issue.record("\(path), \(what): found \(found.map(\.id)), not \(wanted.map(\.id))")
     }
-    let all = try Array(store.load(..., from: path, descending: isDescending, limit: limit, in: tx))
+    let all = try Array(store.load(.all, from: path, descending: isDescending, limit: limit, in: tx))
     same(all, expected { _ in true }, "all")
     guard let one = entries.randomElement(using: &random), let two = entries.randomElement(using: &random) else {
       return
     }
     let (lower, upper) = ByteOrder.precedes(two.key, one.key) ? (two, one) : (one, two)
     let range = KeyInterval(from: .excluding(lower.value), to: .including(upper.value))
-    let some = try Array(store.load(range, from: path, descending: isDescending, limit: limit, in: tx))
+    let some = try Array(store.load(.range(range), from: path, descending: isDescending, limit: limit, in: tx))
     same(
       some,
       expected { ByteOrder.precedes(lower.key, $0) && !ByteOrder.precedes(upper.key, $0) },
       "\(lower.value) to \(upper.value)")
     let found: StoreCursor<Volume> = try store.load(
-      one.value, from: path, descending: isDescending, limit: limit, in: tx)
+      .value(one.value), from: path, descending: isDescending, limit: limit, in: tx)
     same(try Array(found), expected { $0 == one.key }, "\(one.value)")
-    #expect(try store.count(one.value, from: path, in: tx) == entries.count { $0.key == one.key })
+    #expect(try store.count(.value(one.value), from: path, in: tx) == entries.count { $0.key == one.key })
   }
 }
 

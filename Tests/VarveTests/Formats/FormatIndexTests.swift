@@ -153,9 +153,9 @@ struct FormatIndexTests {
     try run(Renamed.self) { database, songs throws in
       _ = try warm(songs)
       try database.look { tx throws in
-        #expect(try songs.count("SONG 1", from: \.name, in: tx) == 10)
-        #expect(try songs.count("song 1", from: \.name, in: tx) == 0)
-        #expect(try Array(songs.load("SONG 2", from: \.name, in: tx)).allSatisfy { $0.name == "SONG 2" })
+        #expect(try songs.count(.value("SONG 1"), from: \.name, in: tx) == 10)
+        #expect(try songs.count(.value("song 1"), from: \.name, in: tx) == 0)
+        #expect(try Array(songs.load(.value("SONG 2"), from: \.name, in: tx)).allSatisfy { $0.name == "SONG 2" })
       }
       #expect(try differences(songs).isEmpty)
       #expect(try migrate(songs) == 40)
@@ -179,7 +179,7 @@ struct FormatIndexTests {
       #expect(try warm(songs).last == .complete(total: 40))
       #expect(try entries(database) == before)
       try database.look { tx throws in
-        #expect(try Array(songs.load("song 3", from: \.name, in: tx)).allSatisfy { $0.length == 6 })
+        #expect(try Array(songs.load(.value("song 3"), from: \.name, in: tx)).allSatisfy { $0.length == 6 })
       }
       #expect(try differences(songs).isEmpty)
     }
@@ -190,7 +190,7 @@ struct FormatIndexTests {
     try run(Lengthened.self) { database, songs throws in
       #expect(database.core.extensions.list[IndexesName.name(for: "songs")]?.record.state == .ready)
       #expect(try warm(songs) == [.evaluating, .complete(total: 40)])
-      #expect(try database.look { tx in try songs.count("song 1", from: \.name, in: tx) } == 10)
+      #expect(try database.look { tx in try songs.count(.value("song 1"), from: \.name, in: tx) } == 10)
       #expect(try differences(songs).isEmpty)
     }
   }
@@ -204,7 +204,7 @@ struct FormatIndexTests {
       let found = try differences(songs)
       #expect(found.count { $0.kind == .missing } == 40 && found.count { $0.kind == .stale } == 40)
       try rebuild(songs)
-      #expect(try database.look { tx in try songs.count("SONG 1", from: \.name, in: tx) } == 10)
+      #expect(try database.look { tx in try songs.count(.value("SONG 1"), from: \.name, in: tx) } == 10)
       #expect(try differences(songs).allSatisfy { $0.kind == .emitted })
     }
   }
@@ -246,13 +246,14 @@ struct FormatIndexTests {
       } catch let error as DatabaseError {
         #expect(error.code == .decodingFailed && error.key == "7" && error.cause is Stop, "\(error)")
       }
-      #expect(errorCode { _ = try database.look { tx in try songs.count("n1", from: \.name, in: tx) } } == .notReady)
+      #expect(
+        errorCode { _ = try database.look { tx in try songs.count(.value("n1"), from: \.name, in: tx) } } == .notReady)
       // Rows can be written nevertheless.
       try database.change { tx in _ = try songs.persist(Song(id: 100, name: "n100"), in: tx) }
       Strict.takesAll.withLock { $0 = true }
       try database.core.retry(IndexesName.name(for: "songs"))
       #expect(try warm(songs).last == .complete(total: 21))
-      #expect(try database.look { tx in try songs.count("n7", from: \.name, in: tx) } == 1)
+      #expect(try database.look { tx in try songs.count(.value("n7"), from: \.name, in: tx) } == 1)
       #expect(try differences(songs).isEmpty)
     }
   }

@@ -62,8 +62,8 @@ struct FormerKeysTests {
       let store = Store<NewFormat>(in: database)
       #expect(database.core.extensions.list[IndexesName.name(for: "volumes")]?.record.state == .ready)
       try database.look { tx throws in
-        #expect(try store.count("t1", from: \.title, in: tx) == 8)
-        #expect(try store.load("i7", from: \.isbn, in: tx)?.id == 7)
+        #expect(try store.count(.value("t1"), from: \.title, in: tx) == 8)
+        #expect(try store.load(.value("i7"), from: \.isbn, in: tx)?.id == 7)
         #expect(try store.indexDifferences(in: tx).isEmpty)
         #expect(try tx.collections() == ["volumes"])
       }
@@ -89,8 +89,8 @@ struct FormerKeysTests {
     let store = Store<NewFormat>(in: database)
     try warm(store)
     try database.look { tx throws in
-      #expect(try store.count("changed", from: \.title, in: tx) == 1)
-      #expect(try store.count(..., from: \.title, in: tx) == 39)
+      #expect(try store.count(.value("changed"), from: \.title, in: tx) == 1)
+      #expect(try store.count(.all, from: \.title, in: tx) == 39)
       #expect(try store.indexDifferences(in: tx).isEmpty)
     }
     try database.endNow()
@@ -202,7 +202,7 @@ struct FormerKeysTests {
     try shared.open(definition).endNow()
     let again = try shared.readOnly().open(definition)
     let found = Store<NewFormat>(in: again)
-    #expect(try again.look { tx in try found.count("t1", from: \.title, in: tx) } == 8)
+    #expect(try again.look { tx in try found.count(.value("t1"), from: \.title, in: tx) } == 8)
   }
 
   @Test func `a follower that has the new format reads once the writer was updated`() throws {
@@ -217,7 +217,7 @@ struct FormerKeysTests {
     try writer.endNow()
     let updated = try OpenDatabase.database(in: directory, DatabaseDefinition { NewFormat.self })
     #expect(try follower.look { tx in try store.load(1, in: tx)?.title } == "t1")
-    #expect(try follower.look { tx in try store.count("t1", from: \.title, in: tx) } == 8)
+    #expect(try follower.look { tx in try store.count(.value("t1"), from: \.title, in: tx) } == 8)
     try follower.endNow()
     try updated.endNow()
   }

@@ -281,7 +281,7 @@ struct RenamingTests {
     let given = try warm(store)
     #expect(!given.contains { if case .working(_, let total) = $0 { total > 1 } else { false } }, "\(given)")
     try database.look { tx throws in
-      #expect(try store.count("t1", from: \.title, in: tx) == 11)
+      #expect(try store.count(.value("t1"), from: \.title, in: tx) == 11)
       #expect(try store.indexDifferences(in: tx).isEmpty)
     }
     #expect(families.isSubset(of: try shared.families().map(\.name)), "its parts are the same families")

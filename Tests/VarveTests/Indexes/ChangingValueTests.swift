@@ -61,12 +61,12 @@ struct ChangingValueTests {
     _ location: SourceLocation = #_sourceLocation
   ) throws {
     let counts = [
-      try rows.count(..., from: \.token, in: tx), try rows.count(..., from: \.unique, in: tx),
-      try rows.count(..., from: \.computed, in: tx), try rows.count(..., from: \.even, in: tx),
-      try rows.count(..., from: \.both, in: tx),
+      try rows.count(.all, from: \.token, in: tx), try rows.count(.all, from: \.unique, in: tx),
+      try rows.count(.all, from: \.computed, in: tx), try rows.count(.all, from: \.even, in: tx),
+      try rows.count(.all, from: \.both, in: tx),
     ]
     #expect(counts == Array(repeating: count, count: 5), "\(step)", sourceLocation: location)
-    #expect(try Array(rows.load(..., from: \.token, in: tx)).count == count, "\(step)", sourceLocation: location)
+    #expect(try Array(rows.load(.all, from: \.token, in: tx)).count == count, "\(step)", sourceLocation: location)
   }
 
   @Test func `updates and removals leave no entry of an old value`() throws {

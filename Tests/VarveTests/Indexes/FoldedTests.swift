@@ -59,7 +59,7 @@ struct FoldedTests {
       #expect(try query.explain(in: tx).description == "index \"name\", 1 range of 1 field\nin order")
       #expect(try query.ids(in: tx) == [1, 0])
       #expect(try people.query.filter { $0.nick.folded == "zoe" }.ids(in: tx) == [3])
-      #expect(try Array(people.load("emma", from: \.name, in: tx)).map(\.id) == [2])
+      #expect(try Array(people.load(.value("emma"), from: \.name, in: tx)).map(\.id) == [2])
     }
   }
 
@@ -135,28 +135,28 @@ struct FoldedTests {
         #expect(try words.query.filter(predicate).scan().ids(in: tx).sorted() == ids, "predicate \(number)")
       }
       #expect(try words.query.filter(predicates[0].0).explain(in: tx).description.contains("index"))
-      #expect(try words.load(..., from: \.greeting, in: tx).ids() == [0])
+      #expect(try words.load(.all, from: \.greeting, in: tx).ids() == [0])
     }
   }
 
   @Test func `arguments of loads from a folded index are folded`() throws {
     let (database, words) = try Self.words()
     try database.read { tx throws in
-      #expect(try words.load("HELLO", from: \.text, in: tx).ids() == [0])
-      #expect(try words.load("HELLO"..."ZOË", from: \.text, in: tx).ids() == [0, 1])
-      #expect(try words.load("HELLO" ..> "ZOË", from: \.text, in: tx).ids() == [1])
-      #expect(try words.load("HELLO"..., from: \.text, in: tx).ids() == [0, 1])
-      #expect(try words.load(..<"HELLO", from: \.text, in: tx).ids() == [2])
-      #expect(try words.count("HELLO", from: \.text, in: tx) == 1)
-      #expect(try words.load("HÉLLO", from: \.other, in: tx).ids() == [0])
-      #expect(try words.load("HÉLLO"..., from: \.other, in: tx).ids() == [0, 1])
-      #expect(try words.load(nil, from: \.other, in: tx).ids() == [2])
-      #expect(try words.load(Compound("HELLO", 0), from: \.both, in: tx).ids() == [0])
-      #expect(try words.load(prefix: "HELLO", from: \.both, in: tx).ids() == [0])
-      #expect(try words.load(.beginning(with: "HELLO"..."ZOE"), from: \.both, in: tx).ids() == [0, 1])
+      #expect(try words.load(.value("HELLO"), from: \.text, in: tx).ids() == [0])
+      #expect(try words.load(.range("HELLO"..."ZOË"), from: \.text, in: tx).ids() == [0, 1])
+      #expect(try words.load(.range("HELLO" ..> "ZOË"), from: \.text, in: tx).ids() == [1])
+      #expect(try words.load(.range("HELLO"...), from: \.text, in: tx).ids() == [0, 1])
+      #expect(try words.load(.range(..<"HELLO"), from: \.text, in: tx).ids() == [2])
+      #expect(try words.count(.value("HELLO"), from: \.text, in: tx) == 1)
+      #expect(try words.load(.value("HÉLLO"), from: \.other, in: tx).ids() == [0])
+      #expect(try words.load(.range("HÉLLO"...), from: \.other, in: tx).ids() == [0, 1])
+      #expect(try words.load(.value(nil), from: \.other, in: tx).ids() == [2])
+      #expect(try words.load(.value(Compound("HELLO", 0)), from: \.both, in: tx).ids() == [0])
+      #expect(try words.load(.prefix("HELLO"), from: \.both, in: tx).ids() == [0])
+      #expect(try words.load(.range(.beginning(with: "HELLO"..."ZOE")), from: \.both, in: tx).ids() == [0, 1])
       // Only the first part of this index is folded.
-      #expect(try words.load(Compound(Descending("HELLO"), "Hello"), from: \.reversed, in: tx).ids() == [0])
-      #expect(try words.load(Compound(Descending("HELLO"), "HELLO"), from: \.reversed, in: tx).ids() == [])
+      #expect(try words.load(.value(Compound(Descending("HELLO"), "Hello")), from: \.reversed, in: tx).ids() == [0])
+      #expect(try words.load(.value(Compound(Descending("HELLO"), "HELLO")), from: \.reversed, in: tx).ids() == [])
     }
   }
 }

@@ -75,8 +75,8 @@ struct IndexDefinitionTests {
     let volumes = Store<Lazy>(in: database)
     try database.write { tx throws in
       try volumes.persist(Volume(id: 1, title: "one"), in: tx)
-      #expect(errorCode { _ = try volumes.load(2000, from: \.year, in: tx) } == .invalidDefinition)
-      #expect(try volumes.load("one", from: \.title, in: tx).count() == 1)
+      #expect(errorCode { _ = try volumes.load(.value(2000), from: \.year, in: tx) } == .invalidDefinition)
+      #expect(try volumes.load(.value("one"), from: \.title, in: tx).count() == 1)
     }
   }
 
@@ -121,7 +121,7 @@ struct IndexDefinitionTests {
       #expect(errorCode { try volumes.persist(Volume(id: 1, title: long), in: tx) } == .keyTooLong)
       try volumes.persist(Volume(id: 1, title: "kept"), in: tx)
     }
-    #expect(try database.read { tx in try volumes.count(..., from: \.title, in: tx) } == 1)
+    #expect(try database.read { tx in try volumes.count(.all, from: \.title, in: tx) } == 1)
   }
 
   @Test func `a store with indexes works where the database was opened with it, and throws elsewhere`()

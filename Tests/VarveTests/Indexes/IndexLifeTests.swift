@@ -36,8 +36,8 @@ import VarveTestSupport
     try database.write { tx in _ = try volumes.delete(1, in: tx) }
     try warm(volumes)
     try database.read { tx throws in
-      #expect(try volumes.count("title 1", from: \.title, in: tx) == 300)
-      #expect(try volumes.count(..., from: \.tags, in: tx) == 2_999)
+      #expect(try volumes.count(.value("title 1"), from: \.title, in: tx) == 300)
+      #expect(try volumes.count(.all, from: \.tags, in: tx) == 2_999)
       #expect(try volumes.indexDifferences(in: tx).isEmpty)
     }
     try database.close()
@@ -48,13 +48,13 @@ import VarveTestSupport
     for _ in 0..<2 {
       let (database, volumes) = try open(VolumeFormat.self)
       try warm(volumes)
-      #expect(try database.read { tx in try volumes.count("title 1", from: \.title, in: tx) } == 10)
+      #expect(try database.read { tx in try volumes.count(.value("title 1"), from: \.title, in: tx) } == 10)
       #expect(try database.read { tx in try volumes.indexDifferences(in: tx) }.isEmpty)
       try database.close()
       let (again, others) = try open(OtherVolumeFormat.self)
       try warm(others)
       // The name refers to another field now.
-      #expect(try again.read { tx in try others.count(1_991, from: \.title, in: tx) } == 4)
+      #expect(try again.read { tx in try others.count(.value(1_991), from: \.title, in: tx) } == 4)
       #expect(try again.read { tx in try others.indexDifferences(in: tx) }.isEmpty)
       try again.close()
     }
@@ -103,7 +103,7 @@ import VarveTestSupport
     await gate.waitUntilHeld()
     var counts = database.observe { tx -> Int in
       do {
-        return try volumes.count("title 1", from: \.title, in: tx)
+        return try volumes.count(.value("title 1"), from: \.title, in: tx)
       } catch let error as DatabaseError where error.code == .notReady { return -1 }
     }.makeAsyncIterator()
     #expect(try await counts.next() == -1)
@@ -126,7 +126,7 @@ import VarveTestSupport
     let (database, volumes) = try open(VolumeFormat.self)
     try warm(volumes)
     try database.core.read { tx throws in
-      var cursor = try volumes.load(..., from: \.title, in: tx)
+      var cursor = try volumes.load(.all, from: \.title, in: tx)
       #expect(try cursor.next() != nil)
       try otherThread { try volumes.rebuild(\.title) }
       #expect(errorCode { while try cursor.next() != nil {} } == .snapshotTooOld)
@@ -149,7 +149,7 @@ import VarveTestSupport
     let follower = try Database.open(try site.follow(), path: "follower", definition: definition, options: options)
     let followed = Store<SlowVolumeFormat>(in: follower)
     let before = try follower.core.read { tx throws in
-      #expect(try followed.count("title 1", from: \.slow, in: tx) == 5)
+      #expect(try followed.count(.value("title 1"), from: \.slow, in: tx) == 5)
       return tx.version
     }
     SlowVolumeFormat.gate.shut()
@@ -158,12 +158,12 @@ import VarveTestSupport
     try writer.core.rebuild([0], of: IndexesName.name(for: "volumes")) { _ in }
     try follower.core.read { tx throws in
       #expect(tx.version > before)
-      #expect(try followed.count("title 1", from: \.title, in: tx) == 5)
-      #expect(errorCode { _ = try followed.count("title 1", from: \.slow, in: tx) } == .notReady)
+      #expect(try followed.count(.value("title 1"), from: \.title, in: tx) == 5)
+      #expect(errorCode { _ = try followed.count(.value("title 1"), from: \.slow, in: tx) } == .notReady)
     }
     SlowVolumeFormat.gate.open()
     try warm(slow)
-    try follower.core.read { tx throws in #expect(try followed.count("title 1", from: \.slow, in: tx) == 5) }
+    try follower.core.read { tx throws in #expect(try followed.count(.value("title 1"), from: \.slow, in: tx) == 5) }
     try follower.close()
     try writer.close()
     withExtendedLifetime(site) {}
@@ -191,15 +191,15 @@ import VarveTestSupport
     SlowVolumeFormat.gate.shut()
     let (database, slow) = try open(SlowVolumeFormat.self)
     try database.read { tx throws in
-      #expect(try slow.count("title 1", from: \.title, in: tx) == 5)
-      #expect(errorCode { _ = try slow.count("title 1", from: \.slow, in: tx) } == .notReady)
+      #expect(try slow.count(.value("title 1"), from: \.title, in: tx) == 5)
+      #expect(errorCode { _ = try slow.count(.value("title 1"), from: \.slow, in: tx) } == .notReady)
       // A query that only this index can serve throws as well.
       #expect(errorCode { _ = try slow.query.filter { $0.slowTitle == "title 1" }.count(in: tx) } == .notReady)
       #expect(errorCode { _ = try slow.query.filter { $0.price == 1 }.count(in: tx) } == .notIndexed)
     }
     SlowVolumeFormat.gate.open()
     try warm(slow)
-    #expect(try database.read { tx in try slow.count("title 1", from: \.slow, in: tx) } == 5)
+    #expect(try database.read { tx in try slow.count(.value("title 1"), from: \.slow, in: tx) } == 5)
     #expect(try database.read { tx in try slow.indexDifferences(in: tx) }.isEmpty)
     try database.close()
   }
@@ -227,11 +227,11 @@ import VarveTestSupport
     try database.write { tx throws in
       let rows = try volumes.unindexedRows(in: tx)
       #expect(rows.map(\.key.text) == ["7"] && rows.first?.reason.hasPrefix("decodingFailed") == true)
-      #expect(try volumes.count(..., from: \.title, in: tx) == 19)
+      #expect(try volumes.count(.all, from: \.title, in: tx) == 19)
       #expect(try volumes.indexDifferences(in: tx).isEmpty)
       try volumes.persist(Volume(id: 7, title: "a volume"), in: tx)
       #expect(try volumes.unindexedRows(in: tx).isEmpty)
-      #expect(try volumes.count("a volume", from: \.title, in: tx) == 1)
+      #expect(try volumes.count(.value("a volume"), from: \.title, in: tx) == 1)
     }
     try database.close()
   }
@@ -249,13 +249,13 @@ import VarveTestSupport
       _ = try strict.deleteIfPresent(1, in: tx)
       try strict.persist(StrictVolume(id: 2, title: "strict", more: 1), in: tx)
       try strict.persist(StrictVolume(id: 2, title: "strict again", more: 1), in: tx)
-      #expect(try strict.count("v0", from: \.title, in: tx) == 1)
-      #expect(try strict.count("v1", from: \.title, in: tx) == 1)
-      #expect(try strict.count("strict", from: \.title, in: tx) == 0)
+      #expect(try strict.count(.value("v0"), from: \.title, in: tx) == 1)
+      #expect(try strict.count(.value("v1"), from: \.title, in: tx) == 1)
+      #expect(try strict.count(.value("strict"), from: \.title, in: tx) == 0)
       _ = try strict.delete(3...4, in: tx)
     }
     try other.read { tx throws in
-      #expect(try Array(strict.load(..., from: \.title, in: tx)).map(\.title) == ["strict again"])
+      #expect(try Array(strict.load(.all, from: \.title, in: tx)).map(\.title) == ["strict again"])
       #expect(try strict.indexDifferences(in: tx).isEmpty)
     }
     try other.close()
@@ -274,10 +274,10 @@ import VarveTestSupport
     }
     try warm(new)
     try database.read { tx throws in
-      #expect(try new.count("word 1", from: \.text, in: tx) == 0)
-      #expect(try new.count("WORD 1", from: \.text, in: tx) == 9)
-      #expect(try new.count("other", from: \.text, in: tx) == 0)
-      #expect(try new.count("other again", from: \.text, in: tx) == 1)
+      #expect(try new.count(.value("word 1"), from: \.text, in: tx) == 0)
+      #expect(try new.count(.value("WORD 1"), from: \.text, in: tx) == 9)
+      #expect(try new.count(.value("other"), from: \.text, in: tx) == 0)
+      #expect(try new.count(.value("other again"), from: \.text, in: tx) == 1)
       #expect(try new.indexDifferences(in: tx).isEmpty)
     }
     try database.close()
@@ -297,8 +297,8 @@ import VarveTestSupport
     let (database, again) = try open(VolumeFormat.self)
     try warm(again)
     try database.read { tx throws in
-      #expect(try again.count("t", from: \.title, in: tx) == 7)
-      #expect(try again.count("three", from: \.title, in: tx) == 1)
+      #expect(try again.count(.value("t"), from: \.title, in: tx) == 7)
+      #expect(try again.count(.value("three"), from: \.title, in: tx) == 1)
       #expect(try again.indexDifferences(in: tx).isEmpty)
     }
     try database.close()
@@ -314,7 +314,7 @@ import VarveTestSupport
     #expect(found.count { $0.kind == .missing } == 50 && found.count { $0.kind == .stale } == 50)
     #expect(found.first?.description == "index \"text\": missing \"x1!\" of shouts/1")
     try rebuild(shouts, \.text)
-    #expect(try database.read { tx in try shouts.count("x1!", from: \.text, in: tx) } == 1)
+    #expect(try database.read { tx in try shouts.count(.value("x1!"), from: \.text, in: tx) } == 1)
     #expect(try database.read { tx in try shouts.indexDifferences(in: tx) }.allSatisfy { $0.kind == .emitted })
     try database.close()
   }
@@ -328,18 +328,18 @@ import VarveTestSupport
     let more = try shared.readOnly().open(DatabaseDefinition { VolumeFormat.self })
     let known = Store<VolumeFormat>(in: more)
     try more.read { tx throws in
-      #expect(try known.load("one", from: \.title, in: tx).count() == 1)
+      #expect(try known.load(.value("one"), from: \.title, in: tx).count() == 1)
       #expect(try known.query.filter { $0.title == "one" }.count(in: tx) == 1)
       #expect(try known.query.filter { $0.id == 1 }.count(in: tx) == 1)
       #expect(try known.query.filter { $0.isbn == "i" }.scan().count(in: tx) == 1)
       #expect(errorCode { _ = try known.query.filter { $0.isbn == "i" }.count(in: tx) } == .notReady)
-      #expect(errorCode { _ = try known.load("i", from: \.isbn, in: tx) } == .notReady)
+      #expect(errorCode { _ = try known.load(.value("i"), from: \.isbn, in: tx) } == .notReady)
     }
     try database.close()
     let (again, _) = try open(VolumeFormat.self)
     let fewer = try shared.readOnly().open(DatabaseDefinition { TitleFormat.self })
     try fewer.read { tx throws in
-      #expect(try Store<TitleFormat>(in: fewer).load("one", from: \.title, in: tx).count() == 1)
+      #expect(try Store<TitleFormat>(in: fewer).load(.value("one"), from: \.title, in: tx).count() == 1)
     }
     try again.close()
   }
@@ -359,12 +359,12 @@ import VarveTestSupport
       }
       #expect(errorCode { try warm(volumes) } == .storage)
       let error = #expect(throws: DatabaseError.self) {
-        try database.read { tx in _ = try volumes.count("title 1", from: \.title, in: tx) }
+        try database.read { tx in _ = try volumes.count(.value("title 1"), from: \.title, in: tx) }
       }
       #expect(error?.code == .notReady && error?.message.contains("was ended: ") == true)
       failing.mend()
       if isRebuilt { try volumes.rebuild(\.title) } else { try warm(volumes) }
-      #expect(try database.read { tx in try volumes.count("title 1", from: \.title, in: tx) } == 300)
+      #expect(try database.read { tx in try volumes.count(.value("title 1"), from: \.title, in: tx) } == 300)
       #expect(try database.read { tx in try volumes.indexDifferences(in: tx) }.isEmpty)
     }
     try database.close()
@@ -376,8 +376,8 @@ import VarveTestSupport
     let reader = try shared.readOnly().open(DatabaseDefinition { VolumeFormat.self })
     let read = Store<VolumeFormat>(in: reader)
     try reader.read { tx throws in
-      #expect(try read.load("i", from: \.isbn, in: tx)?.title == "one")
-      #expect(try read.load("one", from: \.title, in: tx).count() == 1)
+      #expect(try read.load(.value("i"), from: \.isbn, in: tx)?.title == "one")
+      #expect(try read.load(.value("one"), from: \.title, in: tx).count() == 1)
     }
     try database.close()
   }

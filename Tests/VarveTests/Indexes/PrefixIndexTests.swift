@@ -71,19 +71,19 @@ struct PrefixIndexTests {
     func ids(_ cursor: (ReadTransaction) throws -> StoreCursor<Note>) throws -> [Int] {
       try database.core.read { tx in try Array(cursor(tx)).map(\.id) }
     }
-    #expect(try ids { try notes.load("abcde", from: \.text, in: $0) } == [1])
-    #expect(try ids { try notes.load("abcd", from: \.text, in: $0) } == [0])
-    #expect(try ids { try notes.load("abcde"..., from: \.text, in: $0) } == [1, 2, 5, 4])
-    #expect(try ids { try notes.load("abcde"..., from: \.text, limit: 2, in: $0) } == [1, 2])
-    #expect(try ids { try notes.load(..<"abcde", from: \.text, descending: true, in: $0) } == [0, 3])
-    #expect(try ids { try notes.load("abcdf", from: \.more, in: $0) } == [2])
-    #expect(try ids { try notes.load(nil, from: \.more, in: $0) } == [4])
-    #expect(try ids { try notes.load(Compound(2000, "abcde"), from: \.byYear, in: $0) } == [1])
-    #expect(try ids { try notes.load(prefix: 2000, from: \.byYear, in: $0) }.sorted() == [0, 1, 2, 3, 4, 5])
-    #expect(try await notes.count("abcde"..., from: \.text) == 4)
-    #expect(try await notes.count("abcdf", from: \.more) == 1)
+    #expect(try ids { try notes.load(.value("abcde"), from: \.text, in: $0) } == [1])
+    #expect(try ids { try notes.load(.value("abcd"), from: \.text, in: $0) } == [0])
+    #expect(try ids { try notes.load(.range("abcde"...), from: \.text, in: $0) } == [1, 2, 5, 4])
+    #expect(try ids { try notes.load(.range("abcde"...), from: \.text, limit: 2, in: $0) } == [1, 2])
+    #expect(try ids { try notes.load(.range(..<"abcde"), from: \.text, descending: true, in: $0) } == [0, 3])
+    #expect(try ids { try notes.load(.value("abcdf"), from: \.more, in: $0) } == [2])
+    #expect(try ids { try notes.load(.value(nil), from: \.more, in: $0) } == [4])
+    #expect(try ids { try notes.load(.value(Compound(2000, "abcde")), from: \.byYear, in: $0) } == [1])
+    #expect(try ids { try notes.load(.prefix(2000), from: \.byYear, in: $0) }.sorted() == [0, 1, 2, 3, 4, 5])
+    #expect(try await notes.count(.range("abcde"...), from: \.text) == 4)
+    #expect(try await notes.count(.value("abcdf"), from: \.more) == 1)
     try database.core.read { tx throws in
-      var cursor = try notes.load(..., from: \.text, in: tx)
+      var cursor = try notes.load(.all, from: \.text, in: tx)
       try cursor.seek(to: "abcdf")
       #expect(try Array(cursor).map(\.id) == [2, 4])
     }

@@ -126,14 +126,16 @@ struct SeedIndexTests {
     try await library.books.persist(Book(id: UUID(), title: "Boulder", authors: [], isbn: ISBN(rawValue: "978-1")))
 
     let bookByID = try await library.books.load(book.id)
-    let bookByISBN = try await library.books.load(isbn, from: \.isbn)
+    let bookByISBN = try await library.books.load(.value(isbn), from: \.isbn)
     #expect(bookByID == book && bookByISBN == book)
-    for try await found in library.books.load("A"..<"B", from: \.title) { #expect(found.title == "Avalanche") }
-    #expect(try await library.books.load("A"..<"B", from: \.title).collect() == [book])
-    guard let found = try await library.authors.load("Dimitri Bouniol", from: \.fullname).first(where: { _ in true })
+    for try await found in library.books.load(.range("A"..<"B"), from: \.title) { #expect(found.title == "Avalanche") }
+    #expect(try await library.books.load(.range("A"..<"B"), from: \.title).collect() == [book])
+    guard
+      let found = try await library.authors.load(.value("Dimitri Bouniol"), from: \.fullname).first(where: { _ in true }
+      )
     else { throw NotFound() }
-    for try await written in library.books.load(found.id, from: \.author) { #expect(written == book) }
-    #expect(try await library.books.load(found.id, from: \.author).collect() == [book])
+    for try await written in library.books.load(.value(found.id), from: \.author) { #expect(written == book) }
+    #expect(try await library.books.load(.value(found.id), from: \.author).collect() == [book])
     // The document says "A one to one index where every isbn points to exactly one book": here it is enforced.
     let double = Book(id: UUID(), title: "Double", authors: [], isbn: isbn)
     #expect(await errorCode { try await library.books.persist(double) } == .notUnique)
@@ -147,17 +149,19 @@ struct SeedIndexTests {
       try await library.database.perform {
         try await library.authors.persist(newAuthor)
         for var newBook in newBooks {
-          guard let shelf = try await library.shelves.load(newBook.genre, from: \.genre) else { throw NotFound() }
+          guard let shelf = try await library.shelves.load(.value(newBook.genre), from: \.genre) else {
+            throw NotFound()
+          }
           newBook.shelfID = shelf.id
           try await library.books.persist(newBook)
         }
       }
     }
     await #expect(throws: NotFound.self) { try await addBooks() }
-    #expect(try await library.authors.load("Dimitri", from: \.fullname).collect().isEmpty)
+    #expect(try await library.authors.load(.value("Dimitri"), from: \.fullname).collect().isEmpty)
     try await library.shelves.persist(ShelfStore.Instance(id: 7, genre: "novel"))
     try await addBooks()
-    #expect(try await library.books.load(ISBN(rawValue: "1"), from: \.isbn)?.shelfID == 7)
+    #expect(try await library.books.load(.value(ISBN(rawValue: "1")), from: \.isbn)?.shelfID == 7)
   }
 
   @Test func `books of the first version are in the indexes of the current one`() async throws {
@@ -180,8 +184,9 @@ struct SeedIndexTests {
 
     let library = try await LibraryPersistence(backend)
     #expect(await library.lines.last == "  ✓ Finished checking 1 Books!")
-    #expect(try await library.books.load(AuthorID(rawValue: "Austen"), from: \.author).collect().map(\.id) == [id])
-    #expect(try await library.books.load(.generate(for: id), from: \.isbn)?.title == "Emma")
+    #expect(
+      try await library.books.load(.value(AuthorID(rawValue: "Austen")), from: \.author).collect().map(\.id) == [id])
+    #expect(try await library.books.load(.value(.generate(for: id)), from: \.isbn)?.title == "Emma")
   }
 }
 

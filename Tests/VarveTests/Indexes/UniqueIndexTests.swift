@@ -48,9 +48,9 @@ struct UniqueIndexTests {
       try volumes.delete(1, in: tx)
       try volumes.persist(Volume(id: 3, title: "C", isbn: "c", codes: [7]), in: tx)
       for id in 10..<13 { try volumes.persist(Volume(id: id, title: "nil"), in: tx) }
-      #expect(try volumes.load("a", from: \.isbn, in: tx)?.id == 2)
+      #expect(try volumes.load(.value("a"), from: \.isbn, in: tx)?.id == 2)
     }
-    #expect(try database.read { tx in try volumes.count(nil, from: \.isbn, in: tx) } == 3)
+    #expect(try database.read { tx in try volumes.count(.value(nil), from: \.isbn, in: tx) } == 3)
   }
 
   @Test func `undoing a savepoint releases a value, and keeping one does not`() throws {
@@ -77,10 +77,10 @@ struct UniqueIndexTests {
       try volumes.modify(1, in: tx) { $0.isbn = "b" }
       try volumes.modify(2, in: tx) { $0.isbn = "a" }
     }
-    #expect(try database.read { tx in try volumes.load("a", from: \.late, in: tx)?.id } == 2)
+    #expect(try database.read { tx in try volumes.load(.value("a"), from: \.late, in: tx)?.id } == 2)
     #expect(
       errorCode { _ = try database.write { tx in try volumes.modify(1, in: tx) { $0.isbn = "a" } } } == .notUnique)
-    #expect(try database.read { tx in try volumes.load("b", from: \.late, in: tx)?.id } == 1)
+    #expect(try database.read { tx in try volumes.load(.value("b"), from: \.late, in: tx)?.id } == 1)
   }
 
   @Test func `duplicates from before the index make it unusable and are named; writes continue`() throws {
@@ -95,7 +95,7 @@ struct UniqueIndexTests {
     let volumes = Store<VolumeFormat>(in: database)
     try warm(volumes)
     let error = #expect(throws: DatabaseError.self) {
-      try database.read { tx in try volumes.load("same", from: \.isbn, in: tx) }
+      try database.read { tx in try volumes.load(.value("same"), from: \.isbn, in: tx) }
     }
     #expect(error?.code == .notUnique)
     let collisions = try #require(error?.cause as? IndexCollisions)
@@ -107,13 +107,15 @@ struct UniqueIndexTests {
     #expect(errorCode { try rebuild(volumes) } == .notUnique)
     // Other indexes can be read, and no write is refused.
     try database.write { tx throws in
-      #expect(try volumes.load("3", from: \.title, in: tx).count() == 1)
+      #expect(try volumes.load(.value("3"), from: \.title, in: tx).count() == 1)
       try volumes.modify(4, in: tx) { $0.isbn = "same" }
       for id in 2...4 { try volumes.modify(id, in: tx) { $0.isbn = "other \(id)" } }
     }
-    #expect(errorCode { _ = try database.read { tx in try volumes.load("same", from: \.isbn, in: tx) } } == .notUnique)
+    #expect(
+      errorCode { _ = try database.read { tx in try volumes.load(.value("same"), from: \.isbn, in: tx) } } == .notUnique
+    )
     try rebuild(volumes, \.isbn)
-    #expect(try database.read { tx in try volumes.load("same", from: \.isbn, in: tx)?.id } == 1)
+    #expect(try database.read { tx in try volumes.load(.value("same"), from: \.isbn, in: tx)?.id } == 1)
     #expect(
       errorCode { _ = try database.write { tx in try volumes.modify(2, in: tx) { $0.isbn = "same" } } } == .notUnique)
     try database.close()
@@ -132,7 +134,7 @@ struct UniqueIndexTests {
       let database = try shared.open(DatabaseDefinition { VolumeFormat.self })
       let volumes = Store<VolumeFormat>(in: database)
       try warm(volumes)
-      let code = errorCode { _ = try database.read { tx in try volumes.load("same", from: \.isbn, in: tx) } }
+      let code = errorCode { _ = try database.read { tx in try volumes.load(.value("same"), from: \.isbn, in: tx) } }
       #expect(code == (isMended ? nil : .notUnique))
       try database.write { tx throws in _ = try volumes.deleteIfPresent(2, in: tx) }
       try database.close()
@@ -162,7 +164,7 @@ struct UniqueIndexTests {
     }
     #expect(wins == 40)
     #expect(try await volumes.verifyIndexes().isEmpty)
-    #expect(try await volumes.count(..., from: \.isbn) == 42)
+    #expect(try await volumes.count(.all, from: \.isbn) == 42)
   }
 }
 

@@ -327,7 +327,8 @@ struct QueryObservationTests {
   @Test func `a read of a missing row, of a range, and of an index is repeated when it changes`() async throws {
     var notes = database.observe { tx in try tx.object(String.self, key: 1, in: "notes") }.makeAsyncIterator()
     var early = database.observe { [volumes] tx in try volumes.load(..<10, in: tx).count() }.makeAsyncIterator()
-    var named = database.observe { [volumes] tx in try volumes.count("x", from: \.title, in: tx) }.makeAsyncIterator()
+    var named = database.observe { [volumes] tx in try volumes.count(.value("x"), from: \.title, in: tx) }
+      .makeAsyncIterator()
     #expect(try await notes.next() == .some(nil))
     #expect(try await early.next() == 0)
     #expect(try await named.next() == 0)

@@ -105,7 +105,8 @@ extension ExtensionRun {
       for number in numbers {
         let book = try database.read { tx in
           row == .lookup
-            ? try store.load(number, from: \.number, in: tx) : try store.load(number, from: \.direct, in: tx)
+            ? try store.load(.value(number), from: \.number, in: tx)
+            : try store.load(.value(number), from: \.direct, in: tx)
         }
         found += book == nil ? 0 : 1
       }
@@ -140,17 +141,17 @@ extension ExtensionRun {
       let begin = ThreadClock.now()
       switch row {
       case .indexrows:
-        try database.read { tx in try store.load(..., from: \.updated, in: tx).forEachCounting(&count) }
+        try database.read { tx in try store.load(.all, from: \.updated, in: tx).forEachCounting(&count) }
       case .indexcount, .indexkeys:
-        count = try database.read { tx in try store.count(..., from: \.updated, in: tx) }
+        count = try database.read { tx in try store.count(.all, from: \.updated, in: tx) }
       default:
         for number in 0..<(num / 1_000) {
           let after = Date(timeIntervalSinceReferenceDate: 8e8 * Double(number) / Double(num / 1_000) * 0.9)
           try database.read { tx in
             if row == .fetch1000 {
-              try store.load(after..., from: \.updated, limit: 1_000, in: tx).forEachCounting(&count)
+              try store.load(.range(after...), from: \.updated, limit: 1_000, in: tx).forEachCounting(&count)
             } else {
-              try store.load(after..., from: \.rows, limit: 1_000, in: tx).forEachCounting(&count)
+              try store.load(.range(after...), from: \.rows, limit: 1_000, in: tx).forEachCounting(&count)
             }
           }
         }
@@ -174,7 +175,7 @@ extension ExtensionRun {
       try Self.warm(store)
       let elapsed = (clock.now - begin) / .microseconds(1)
       let time = ProcessUsage.now().cpuNanoseconds - before
-      let count = try again.read { tx in try store.count(..., from: \.updated, in: tx) }
+      let count = try again.read { tx in try store.count(.all, from: \.updated, in: tx) }
       try again.close()
       guard count == num else { throw EngineFailure("\(count) of \(num) books are in the index") }
       return ExtensionMeasurement(

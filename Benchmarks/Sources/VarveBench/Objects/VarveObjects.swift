@@ -175,7 +175,9 @@ final class VarveObjectSession: ObjectSession {
     for _ in 0..<count {
       let number = next()
       let book = try database.read { tx in
-        direct ? try store.load(number, from: \.direct, in: tx) : try store.load(number, from: \.number, in: tx)
+        direct
+          ? try store.load(.value(number), from: \.direct, in: tx)
+          : try store.load(.value(number), from: \.number, in: tx)
       }
       sink &+= book?.touched ?? 0
       found += book == nil ? 0 : 1
@@ -194,8 +196,8 @@ final class VarveObjectSession: ObjectSession {
     try database.read { tx in
       var books =
         direct
-        ? try store.load(date..., from: \.rows, limit: count, in: tx)
-        : try store.load(date..., from: \.updated, limit: count, in: tx)
+        ? try store.load(.range(date...), from: \.rows, limit: count, in: tx)
+        : try store.load(.range(date...), from: \.updated, limit: count, in: tx)
       var found = 0
       while let book = try books.next() {
         sink &+= book.touched
@@ -206,7 +208,7 @@ final class VarveObjectSession: ObjectSession {
   }
 
   func countDates(from date: Date) throws -> Int {
-    try database.read { tx in try store.count(date..., from: \.updated, in: tx) }
+    try database.read { tx in try store.count(.range(date...), from: \.updated, in: tx) }
   }
 
   func count() throws -> Int { try database.read { tx in try tx.count(in: collection) } }

@@ -5,42 +5,15 @@ struct IndexSelection<Format: StoreFormat>: Sendable {
   var isDescending = false
   var limit: Int?
 
-  /// Selects all entries. Invalid arguments are thrown by `begin` and `count`.
-  init<Index: StoreIndex>(_ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil) {
-    slot = Result { try DeclaredIndexes<Format>.found().slot(of: path) }
-    bounds = .success(([], nil))
-    isDescending = descending
-    self.limit = limit
-  }
-
-  /// Selects the entries with values in a range.
-  init<Index: StoreIndex, Bound: KeyCodable>(
-    _ range: some KeyBounds<Bound>, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
+  /// Selects the entries with some values. Invalid arguments are thrown by `begin` and `count`.
+  init<Index: StoreIndex>(
+    _ values: IndexValues<Index.Value>, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) {
     let slot = Result { try DeclaredIndexes<Format>.found().slot(of: path) }
     self.slot = slot
-    bounds = Result { try EncodedKeyRange(with: range).bounds(try Self.folded(slot.get())) }
+    bounds = Result { try values.bounds(DeclaredIndexes<Format>.found().list[slot.get()].foldedParts) }
     isDescending = descending
     self.limit = limit
-  }
-
-  /// Selects the entries with a value, or with values that begin with it.
-  init<Index: StoreIndex, Value: KeyCodable>(
-    value: Value, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
-  ) {
-    let slot = Result { try DeclaredIndexes<Format>.found().slot(of: path) }
-    self.slot = slot
-    bounds = Result {
-      let bytes = try Self.folded(slot.get()).fitted(value).encoded()
-      return (bytes, KeyRange.end(ofParts: bytes))
-    }
-    isDescending = descending
-    self.limit = limit
-  }
-
-  /// Returns the folded parts of the values of an index.
-  private static func folded(_ slot: Int) throws -> FoldedParts {
-    try DeclaredIndexes<Format>.found().list[slot].foldedParts
   }
 
   /// Returns the check of the rows' values, or nil if none is needed. It is needed if the index has only prefixes of
