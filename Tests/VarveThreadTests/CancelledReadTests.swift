@@ -107,9 +107,7 @@ struct CancelledReadTests {
     "StoreQuery.page(before:size:)": { site in _ = try await site.query.page(before: nil, size: 10) },
     "StoreQuery.sum(of:)": { site in _ = try await site.query.sum(of: \.group) },
     "StoreQuery.values(of:)": { site in _ = try await site.query.values(of: \.group) },
-    "Persistable.count(_:in:)": { site in _ = try await Note.count(10..., in: site.database) },
     "Persistable.load(ids:in:)": { site in _ = try await Note.load(ids: 0..<1_000, in: site.database) },
-    "Persistable.metadata(ids:in:)": { site in _ = try await Note.metadata(ids: 0..<1_000, in: site.database) },
   ]
 
   /// The other reads: a task that is cancelled before makes none of them.
@@ -123,8 +121,6 @@ struct CancelledReadTests {
     "ObjectObservation.next()": { site in
       for try await _ in site.database.observe(Note.self, key: 1, in: "notes") { return }
     },
-    "Persistable.contains(_:in:)": { site in _ = try await Note.contains(1, in: site.database) },
-    "Persistable.count(in:)": { site in _ = try await Note.count(in: site.database) },
     "Persistable.load(_:in:)": { site in _ = try await Note.load(1, in: site.database) },
     "Persistable.metadata(of:in:)": { site in _ = try await Note.metadata(of: 1, in: site.database) },
     "Rows.collect(upTo:)": { site in _ = try await site.store.load(...).collect(upTo: 3) },
@@ -151,11 +147,10 @@ struct CancelledReadTests {
     "Database.retry(_:)", "Database.sync(through:)", "Database.unregister(_:)", "Database.warmIndexes(of:)",
     "Database.withOpen(at:definition:options:isolation:_:)", "Database.write(label:durability:writerTimeout:_:)",
     "Database.writeConcurrently(label:durability:_:)", "EngineBackend.changes(since:)",
-    "Persistable.delete(_:in:label:durability:)", "Persistable.delete(ids:in:label:durability:)",
-    "Persistable.delete(in:label:durability:)", "Persistable.deleteIfPresent(_:in:label:durability:)",
+    "Persistable.delete(_:in:label:durability:)", "Persistable.delete(in:label:durability:)",
     "Persistable.deleteIfPresent(in:label:durability:)", "Persistable.insert(in:label:durability:)",
     "Persistable.modify(_:in:label:durability:_:)", "Persistable.persist(in:label:durability:)",
-    "Persistable.setMetadata(_:of:in:label:durability:)", "Persistable.update(in:label:durability:)",
+    "Persistable.update(in:label:durability:)",
     "Sequence.delete(in:label:durability:)", "Sequence.persist(in:label:durability:)",
     "Store.delete(_:label:durability:)", "Store.delete(ids:label:durability:)",
     "Store.deleteIfPresent(_:label:durability:)", "Store.insert(_:for:label:durability:)",

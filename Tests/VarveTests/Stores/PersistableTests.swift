@@ -27,6 +27,7 @@ struct PersistableTests {
   @Test(arguments: StoreLocation.allCases)
   func `items are set, loaded, changed and removed in a transaction`(location: StoreLocation) throws {
     let open = try location.open()
+    let store = Item.store(in: open.database)
     try open.writing { tx throws in
       #expect(try Self.items[0].persist(in: tx) == nil)
       #expect(try Item(id: "k1", count: 9).persist(in: tx) == Self.items[0])
@@ -36,10 +37,10 @@ struct PersistableTests {
       #expect(try Item.load(ids: ["k3", "none", "k1", "k3"], in: tx).map { $0?.id } == ["k3", nil, "k1", "k3"])
       #expect(try Array(Item.load(..., in: tx)) == Self.items)
       #expect(try Array(Item.load("k2"..."k3", descending: true, in: tx)).map(\.count) == [3, 2])
-      #expect(try Array(Item.ids(limit: 2, in: tx)) == ["k1", "k2"])
-      #expect(try Array(Item.ids("k4"..., in: tx)) == ["k4", "k5"])
-      #expect(try Item.contains("k5", in: tx) && !Item.contains("k6", in: tx))
-      #expect(try Item.count(in: tx) == 5 && Item.count("k2"..<"k4", in: tx) == 2)
+      #expect(try Array(store.ids(limit: 2, in: tx)) == ["k1", "k2"])
+      #expect(try Array(store.ids("k4"..., in: tx)) == ["k4", "k5"])
+      #expect(try store.contains("k5", in: tx) && !store.contains("k6", in: tx))
+      #expect(try store.count(in: tx) == 5 && store.count("k2"..<"k4", in: tx) == 2)
       #expect(errorCode { try Self.items[0].insert(in: tx) } == .alreadyExists)
       #expect(errorCode { try Item(id: "k9", count: 9).update(in: tx) } == .notFound)
       try Item(id: "k6", count: 6).insert(in: tx)
@@ -51,11 +52,11 @@ struct PersistableTests {
       #expect(errorCode { try Item.delete("k6", in: tx) } == .notFound)
       #expect(try Item.deleteIfPresent("k6", in: tx) == nil)
       #expect(try Item(id: "k5", count: 0).deleteIfPresent(in: tx) == Self.items[4])
-      #expect(try Item.delete(ids: ["k4", "k6"], in: tx) == 1)
+      #expect(try store.delete(ids: ["k4", "k6"], in: tx) == 1)
       #expect(try Self.items[2...].delete(in: tx) == 1)
-      #expect(try Item.delete("k2"..., in: tx) == 1)
-      #expect(try Item.delete(..., in: tx) == 1)
-      #expect(try Item.count(in: tx) == 0)
+      #expect(try store.delete("k2"..., in: tx) == 1)
+      #expect(try store.delete(..., in: tx) == 1)
+      #expect(try store.count(in: tx) == 0)
     }
   }
 
@@ -79,16 +80,17 @@ struct PersistableTests {
   @Test(arguments: StoreLocation.allCases)
   func `metadata is read with its item, and alone`(location: StoreLocation) throws {
     let open = try filled(location)
+    let photoStore = Photo.store(in: open.database)
     try open.writing { tx throws in
       #expect(try Photo.load(1, in: tx) == Self.photos[0])
       #expect(try Array(Photo.load(..., in: tx)) == Self.photos)
       #expect(try Photo.load(ids: [3, 2, 9, 1], in: tx) == [Self.photos[2], Self.photos[1], nil, Self.photos[0]])
       #expect(try Photo.metadata(of: 1, in: tx) == Photo.Size(width: 10))
       #expect(try Photo.metadata(of: 2, in: tx) == nil && Photo.metadata(of: 9, in: tx) == nil)
-      #expect(try Photo.metadata(ids: [3, 2, 9, 1], in: tx).map { $0?.width } == [30, nil, nil, 10])
-      try Photo.setMetadata(Photo.Size(width: 20), of: 2, in: tx)
+      #expect(try photoStore.metadata(ids: [3, 2, 9, 1], in: tx).map { $0?.width } == [30, nil, nil, 10])
+      try photoStore.setMetadata(Photo.Size(width: 20), of: 2, in: tx)
       #expect(try Photo.load(2, in: tx)?.metadata?.width == 20)
-      #expect(errorCode { try Photo.setMetadata(nil, of: 9, in: tx) } == .notFound)
+      #expect(errorCode { try photoStore.setMetadata(nil, of: 9, in: tx) } == .notFound)
     }
   }
 
@@ -143,14 +145,14 @@ struct PersistableTests {
     #expect(try await Item.load(ids: ["k2", "no", "k1"], in: database).map { $0?.count } == [2, nil, 1])
     #expect(try await Photo.load(..., in: database).collect() == Self.photos)
     #expect(try await Item.load("k4"..., descending: true, in: database).first?.count == 5)
-    #expect(try await Item.ids(limit: 1, in: database).collect() == ["k1"])
-    #expect(try await Item.ids("k4"..., in: database).collect() == ["k4", "k5"])
-    #expect(try await Item.contains("k2", in: database))
-    #expect(try await Item.count(in: database) == 5)
-    #expect(try await Item.count("k2"..<"k4", in: database) == 2)
+    #expect(try await Item.store(in: database).ids(limit: 1).collect() == ["k1"])
+    #expect(try await Item.store(in: database).ids("k4"...).collect() == ["k4", "k5"])
+    #expect(try await Item.store(in: database).contains("k2"))
+    #expect(try await Item.store(in: database).count == 5)
+    #expect(try await Item.store(in: database).count("k2"..<"k4") == 2)
     #expect(try await Photo.metadata(of: 1, in: database)?.width == 10)
-    #expect(try await Photo.metadata(ids: [1, 2, 3], in: database).map { $0?.width } == [10, nil, 30])
-    try await Photo.setMetadata(nil, of: 1, in: database, durability: .power)
+    #expect(try await Photo.store(in: database).metadata(ids: [1, 2, 3]).map { $0?.width } == [10, nil, 30])
+    try await Photo.store(in: database).setMetadata(nil, of: 1, durability: .power)
     #expect(try await Photo.metadata(of: 1, in: database) == nil)
     #expect(await errorCode { try await Self.items[0].insert(in: database) } == .alreadyExists)
     try await Item(id: "k6", count: 6).insert(in: database, durability: .power)
@@ -158,12 +160,12 @@ struct PersistableTests {
     #expect(try await Item.modify("k6", in: database, durability: .power) { $0.count += 1 }.count == 8)
     #expect(try await Item(id: "k6", count: 0).delete(in: database, durability: .power).count == 8)
     #expect(await errorCode { try await Item.delete("k6", in: database) } == .notFound)
-    #expect(try await Item.deleteIfPresent("k6", in: database) == nil)
+    #expect(try await Item.store(in: database).deleteIfPresent("k6") == nil)
     #expect(try await Item(id: "k5", count: 0).deleteIfPresent(in: database)?.count == 5)
-    #expect(try await Item.delete(ids: ["k4", "k6"], in: database) == 1)
+    #expect(try await Item.store(in: database).delete(ids: ["k4", "k6"]) == 1)
     #expect(try await Self.items.delete(in: database) == 3)
-    #expect(try await Photo.delete(3..., in: database) == 1)
-    #expect(try await Photo.delete(..., in: database) == 2)
+    #expect(try await Photo.store(in: database).delete(3...) == 1)
+    #expect(try await Photo.store(in: database).delete(...) == 2)
   }
 
   @Test func `a single call has the durability that it requests, in both vocabularies`() async throws {
@@ -189,10 +191,10 @@ struct PersistableTests {
     let open = try StoreLocation.memory.open()
     let measures = [1, Double.nan].map(Measure.init)
     #expect(await errorCode { try await measures.persist(in: open.database) } == .invalidKey)
-    #expect(try await Measure.count(in: open.database) == 0)
+    #expect(try await Measure.store(in: open.database).count == 0)
     try open.writing { tx throws in
       #expect(errorCode { try measures.persist(in: tx) } == .invalidKey)
-      #expect(try Measure.count(in: tx) == 0)
+      #expect(try Measure.store(in: open.database).count(in: tx) == 0)
     }
     let backend = try SharedBackend()
     let database = try backend.open()
@@ -209,11 +211,11 @@ struct PersistableTests {
     await #expect(throws: StoreStop.self) {
       try await database.perform {
         try await Self.items.persist(in: database)
-        #expect(try await Item.count(in: database) == 5)
+        #expect(try await Item.store(in: database).count == 5)
         throw StoreStop()
       }
     }
-    #expect(try await Item.count(in: database) == 0)
+    #expect(try await Item.store(in: database).count == 0)
   }
 
   @Test func `closures of connections read and write items, at the connection's snapshot`()

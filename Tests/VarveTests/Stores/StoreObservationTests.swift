@@ -65,7 +65,7 @@ struct StoreObservationTests {
     let open = try location.open()
     let database = open.database
     var one = Photo.observe(1, in: database).makeAsyncIterator()
-    var all = Photo.observe(in: database).makeAsyncIterator()
+    var all = Photo.store(in: database).observe().makeAsyncIterator()
     #expect(try await one.next() == .some(nil))
     #expect(try await all.next()?.isReload == true)
     try await Photo(id: 1, name: "sea", metadata: .init(width: 7)).persist(in: database)

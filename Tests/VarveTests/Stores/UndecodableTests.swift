@@ -96,7 +96,7 @@ struct UndecodableTests {
     try await Item(id: "a", count: 1).persist(in: database)
     #expect(try await Item.load("a", in: database) == Item(id: "a", count: 1))
     #expect(try await Item(id: "b", count: 0).deleteIfPresent(in: database) == nil)
-    #expect(try await !Item.contains("b", in: database))
+    #expect(try await !Item.store(in: database).contains("b"))
     try await database.write { tx in _ = try tx.remove(key: "c", in: Item.collection) }
     #expect(try await Item.load(..., in: database).collect() == [Item(id: "a", count: 1)])
   }

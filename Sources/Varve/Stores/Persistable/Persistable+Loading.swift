@@ -1,4 +1,4 @@
-/// Reads items.
+/// Reads and observes items.
 extension Persistable {
   // MARK: - Inside a transaction
 
@@ -10,26 +10,24 @@ extension Persistable {
     try access(tx).load(ids: keys, tx)
   }
 
-  /// Returns whether there is an item with a key. Nothing is decoded.
-  public static func contains(_ key: ID, in tx: ReadTransaction) throws -> Bool { try access(tx).contains(key, tx) }
-
   /// Returns the metadata of an item, or nil if it has none or does not exist. The item is not read.
   public static func metadata(of key: ID, in tx: ReadTransaction) throws -> Metadata? {
     try access(tx).metadata(of: key, tx)
   }
 
-  /// Returns the metadata of several items, in the order of the keys, with nil for missing ones. The items are not
-  /// read.
-  public static func metadata(ids keys: some Sequence<ID>, in tx: ReadTransaction) throws -> [Metadata?] {
-    try access(tx).metadata(of: keys, tx)
+  /// Returns all items: `Book.load(..., in: tx)`. Throws `.invalidArgument` for a negative limit.
+  public static func load(
+    _ all: UnboundedRange, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
+  ) throws -> StoreCursor<Self> {
+    try access(tx).cursor(ScanTerms(range: .all, isDescending: descending, limit: limit), tx)
   }
 
-  /// Returns the number of items. Complexity: one lookup.
-  public static func count(in tx: ReadTransaction) throws -> Int { try access(tx).count(tx) }
-
-  /// Returns the number of items whose keys are in a range. Complexity: O(n) in these; nothing is decoded.
-  public static func count(_ range: some KeyBounds<ID> & Sendable, in tx: ReadTransaction) throws -> Int {
-    try access(tx).count(ScanRange(range), tx)
+  /// Returns the items whose keys are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. A descending scan begins at
+  /// its end. Throws `.invalidArgument` for a negative limit.
+  public static func load(
+    _ range: some KeyBounds<ID> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
+  ) throws -> StoreCursor<Self> {
+    try access(tx).cursor(ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit), tx)
   }
 
   // MARK: - In a transaction of its own
@@ -44,29 +42,35 @@ extension Persistable {
     try await store(in: database).load(ids: keys)
   }
 
-  /// Returns whether there is an item with a key. Nothing is decoded.
-  public static func contains(_ key: ID, in database: Database) async throws -> Bool {
-    try await store(in: database).contains(key)
-  }
-
   /// Returns the metadata of an item, or nil if it has none or does not exist. The item is not read.
   public static func metadata(of key: ID, in database: Database) async throws -> Metadata? {
     try await store(in: database).metadata(of: key)
   }
 
-  /// Returns the metadata of several items, in the order of the keys, with nil for missing ones. The items are not
-  /// read.
-  public static func metadata(
-    ids keys: some Sequence<ID> & Sendable, in database: Database
-  ) async throws -> [Metadata?] {
-    try await store(in: database).metadata(ids: keys)
+  /// Returns all current items: `Book.load(..., in: database)`.
+  public static func load(
+    _ all: UnboundedRange, descending: Bool = false, limit: Int? = nil, in database: Database
+  ) -> Rows<Self> {
+    store(in: database).load(..., descending: descending, limit: limit)
   }
 
-  /// Returns the number of items. Complexity: one lookup.
-  public static func count(in database: Database) async throws -> Int { try await store(in: database).count }
+  /// Returns the current items whose keys are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. A descending scan
+  /// begins at its end.
+  public static func load(
+    _ range: some KeyBounds<ID> & Sendable, descending: Bool = false, limit: Int? = nil, in database: Database
+  ) -> Rows<Self> {
+    store(in: database).load(range, descending: descending, limit: limit)
+  }
 
-  /// Returns the number of items whose keys are in a range. Complexity: O(n) in these; nothing is decoded.
-  public static func count(_ range: some KeyBounds<ID> & Sendable, in database: Database) async throws -> Int {
-    try await store(in: database).count(range)
+  /// Returns a sequence of the item with a key: its current value, and its value after each acknowledged commit that
+  /// has changed, touched or removed it or its metadata. The value is nil while the item does not exist.
+  ///
+  /// ```swift
+  /// for try await book in Book.observe(id, in: database) { show(book?.title) }
+  /// ```
+  ///
+  /// Only the newest value is delivered, as for ``Database/observe(_:key:in:)``.
+  public static func observe(_ key: ID, in database: Database) -> ObjectObservation<Self> {
+    store(in: database).observe(key)
   }
 }

@@ -36,11 +36,6 @@ extension Persistable {
     return try access.modify(key, tx, check: { try access.requireIdentifier(of: $0, key) }, body)
   }
 
-  /// Sets the metadata of an existing item, or removes it if it is nil. Throws `.notFound`.
-  public static func setMetadata(_ metadata: Metadata?, of key: ID, in tx: WriteTransaction) throws {
-    try access(tx).setMetadata(metadata, key, tx)
-  }
-
   // MARK: - In a transaction of its own
 
   /// Sets the item, whether it exists or not. Returns the previous one, or nil if there was none or it cannot be
@@ -78,14 +73,6 @@ extension Persistable {
   ) async throws -> Self {
     try await store(in: database).modify(key, label: label, durability: durability, body)
   }
-
-  /// Sets the metadata of an existing item, or removes it if it is nil. Throws `.notFound`.
-  public static func setMetadata(
-    _ metadata: Metadata?, of key: ID, in database: Database, label: String? = nil,
-    durability: StorageDurability? = nil
-  ) async throws {
-    try await store(in: database).setMetadata(metadata, of: key, label: label, durability: durability)
-  }
 }
 
 /// Writes several items in one transaction.
@@ -99,7 +86,7 @@ extension Sequence where Element: Persistable {
 
   /// Removes those of the items that exist, by their `id`. Returns their number. Nothing is decoded.
   @discardableResult
-  public func delete(in tx: WriteTransaction) throws -> Int { try Element.delete(ids: map(\.id), in: tx) }
+  public func delete(in tx: WriteTransaction) throws -> Int { try Element.access(tx).delete(ids: map(\.id), tx) }
 }
 
 extension Sequence where Element: Persistable, Self: Sendable {

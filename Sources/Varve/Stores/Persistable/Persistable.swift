@@ -12,9 +12,9 @@
 /// for try await book in Book.load(..., in: database) { print(book.title) }
 /// ```
 ///
-/// The methods have the names and errors of those of ``Store``. With `in: tx` they are synchronous and part of that
-/// transaction. With `in: database` they are asynchronous: each call is a transaction of its own, or part of the
-/// surrounding `perform` if there is one.
+/// The methods have the names and errors of those of ``Store``, which has more: `Book.store(in: database)`. With
+/// `in: tx` they are synchronous and part of that transaction. With `in: database` they are asynchronous: each call is
+/// a transaction of its own, or part of the surrounding `perform` if there is one.
 ///
 /// The collection may be listed in the definition of the database (``DatabaseDefinition``), with a coder and a storage;
 /// otherwise it is defined at its first use. The same rows may be read through a ``Store``, and by collection and key.
@@ -64,7 +64,8 @@ extension Persistable {
     return try row.key()
   }
 
-  /// Returns the store of the type's collection, which has the same methods without `in: database`.
+  /// Returns the store of the type's collection, which has the methods of ``Persistable`` without `in: database`, and
+  /// those that it lacks: `Book.store(in: database).count`.
   public static func store(in database: Database) -> Store<PersistableFormat<Self>> { Store(in: database) }
 
   static func access(_ tx: ReadTransaction) -> RowAccess<PersistableFormat<Self>> { RowAccess(tx.database, collection) }
