@@ -17,7 +17,10 @@ struct Scripted: DatabaseExtension {
   var takeChanges: @Sendable (ScriptedTransaction) -> String? = { _ in nil }
 
   /// An extension that receives all rows and builds nothing.
-  init(_ delivery: ExtensionConfiguration.Delivery = .afterCurrent, events: RowEvents = .all, needs: Needs = []) {
+  init(
+    _ delivery: ExtensionConfiguration.Delivery = .afterCurrent, events: RowEvents = .all,
+    needs: ExtensionConfiguration.Needs = []
+  ) {
     configuration.delivery = delivery
     configuration.events = events
     configuration.needs = needs

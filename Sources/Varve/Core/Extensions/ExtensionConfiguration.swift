@@ -72,6 +72,19 @@ public struct ExtensionConfiguration: Sendable {
   /// Creates a configuration with a version, and defaults for all other properties.
   public init(version: String) { self.version = version }
 
+  /// The needs of an extension in addition to the changes that it receives.
+  public struct Needs: OptionSet, Hashable, Sendable {
+    /// The raw bits.
+    public let rawValue: UInt8
+    /// Creates a set from raw bits.
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The extension reads the row as the change found it: `RowChange.old`. Costs a copy of the old row per change.
+    public static let oldRows = Needs(rawValue: 1)
+    /// The extension is asked before each change: `ExtensionTransaction.willChange`.
+    public static let before = Needs(rawValue: 2)
+  }
+
   /// The time at which an extension receives a change.
   public enum Delivery: Sendable {
     /// Before the call that makes the change returns, even inside hooks. Such an extension must not write rows in its
@@ -110,19 +123,6 @@ public struct RowEvents: OptionSet, Hashable, Sendable {
   public static let touches = RowEvents(rawValue: 16)
   /// All kinds of changes.
   public static let all: RowEvents = [.inserts, .updates, .metadata, .removals, .touches]
-}
-
-/// The needs of an extension in addition to the changes that it receives.
-public struct Needs: OptionSet, Hashable, Sendable {
-  /// The raw bits.
-  public let rawValue: UInt8
-  /// Creates a set from raw bits.
-  public init(rawValue: UInt8) { self.rawValue = rawValue }
-
-  /// The extension reads the row as the change found it: `RowChange.old`. Costs a copy of the old row per change.
-  public static let oldRows = Needs(rawValue: 1)
-  /// The extension is asked before each change: `ExtensionTransaction.willChange`.
-  public static let before = Needs(rawValue: 2)
 }
 
 /// The collections whose changes an extension receives.

@@ -8,7 +8,7 @@ final class HookPlan: Sendable {
     /// The extension's index in the list.
     let slot: Int
     let events: RowEvents
-    let needs: Needs
+    let needs: ExtensionConfiguration.Needs
   }
 
   let collection: UInt32
