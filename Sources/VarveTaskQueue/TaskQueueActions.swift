@@ -15,9 +15,9 @@ public import Varve
 /// Safe from any thread, because it is a value.
 public struct TaskQueueActions: DatabaseExtension {
   /// The type that handles changes in a transaction.
-  public typealias Transaction = TaskQueueTransaction
+  @_spi(Extensions) public typealias Transaction = TaskQueueTransaction
   /// The brokers that run the actions.
-  public typealias Shared = TaskQueueBrokers
+  @_spi(Extensions) public typealias Shared = TaskQueueBrokers
   /// The kind of the extension, "varve.taskqueue".
   public static let kind = "varve.taskqueue"
 
@@ -29,7 +29,7 @@ public struct TaskQueueActions: DatabaseExtension {
   }
 
   /// The configuration of the extension: it receives the rows of its types, and stores the id of each row's task.
-  public var configuration: ExtensionConfiguration {
+  @_spi(Extensions) public var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only(Set(types.keys))
     configuration.dependencies = [TaskStorage.handle.name]
@@ -38,12 +38,16 @@ public struct TaskQueueActions: DatabaseExtension {
   }
 
   /// Creates the state of the extension in a transaction.
-  public func makeTransaction(_ context: ExtensionContext<TaskQueueActions>) throws -> TaskQueueTransaction {
+  @_spi(Extensions) public func makeTransaction(_ context: ExtensionContext<TaskQueueActions>) throws
+    -> TaskQueueTransaction
+  {
     try TaskQueueTransaction(self, context)
   }
 
   /// Creates the state that is shared by all transactions: no broker at first.
-  public func makeShared(_ view: borrowing SharedView) throws -> TaskQueueBrokers { TaskQueueBrokers() }
+  @_spi(Extensions) public func makeShared(_ view: borrowing SharedView) throws -> TaskQueueBrokers {
+    TaskQueueBrokers()
+  }
 }
 
 /// The payload of an action's task: the collection and the key of its row.
@@ -57,7 +61,7 @@ struct ActionPayload: TaskPayload {
 ///
 /// The part `tasks` maps the number of the collection (4 bytes, big-endian) and the key to the id of the task (8 bytes,
 /// big-endian).
-public final class TaskQueueTransaction: ExtensionTransaction {
+@_spi(Extensions) public final class TaskQueueTransaction: ExtensionTransaction {
   /// The extension.
   public typealias Definition = TaskQueueActions
   private let definition: TaskQueueActions

@@ -12,7 +12,7 @@ internal import Synchronization
 /// # Concurrency
 /// Safe from any thread. Closures of the program are called without the lock. A transaction that saves actions holds
 /// the writer, and so does `TaskQueueBroker.setup`. So no broker is added while a queue is being registered.
-public final class TaskQueueBrokers: Sendable {
+@_spi(Extensions) public final class TaskQueueBrokers: Sendable {
   private struct State {
     var brokers: [WeakBroker] = []
     /// The queues that were met since the last broker was added.

@@ -1,7 +1,7 @@
 import EngineTestSupport
 import Varve
 
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// A test of relationships, written as text: transactions, and the content after them.
 ///

@@ -1,6 +1,6 @@
 import Varve
 
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// A row that declares its edges as a list, and records the notifications of what it lost.
 struct Thing: Codable, Hashable, Sendable, RelationshipNode {

@@ -2,7 +2,7 @@ import Synchronization
 import Varve
 import VarveTestSupport
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// A storage some of whose rows can't be read, as if the blocks that have them were damaged. Safe from any thread.
 final class DamagedBackend: ObservedBackend, @unchecked Sendable {

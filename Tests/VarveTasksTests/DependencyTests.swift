@@ -5,7 +5,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of tasks that wait for others.
 struct DependencyTests {
@@ -150,7 +150,7 @@ struct DependencyTests {
       try tx.enqueue(Note("child"), Self.after([parent]))
     }
     await stands.wait()
-    _ = try await fixture.database.commitAside { parts in
+    _ = try await fixture.database.commitIndependently { parts in
       // The scheduler would make this change to the parent if it had been running.
       let parts = try TaskParts(parts)
       guard let record = try parts.record(parent) else { return }
@@ -432,7 +432,7 @@ struct DependencyTests {
     let fixture = try await Self.fixture()
     let (child, count) = (TaskID(rawValue: 9_000), 200)
     var parents = (1...count).map { TaskID(rawValue: UInt64($0)) }
-    try await fixture.database.commitAside { [parents] parts in
+    try await fixture.database.commitIndependently { [parents] parts in
       let live = try TaskParts(parts).live
       for parent in parents { try live.put(TaskKeys.parent(of: child, parent), []) }
     }
@@ -443,12 +443,12 @@ struct DependencyTests {
     for (index, parent) in parents.enumerated() {
       // Rows may also be deleted in another way: what is remembered is checked.
       if index % 3 == 2, index < count - 1 {
-        try await fixture.database.commitAside { parts in
+        try await fixture.database.commitIndependently { parts in
           try TaskParts(parts).live.delete(TaskKeys.parent(of: child, parent))
         }
         continue
       }
-      let hasOther = try await fixture.database.commitAside { parts in
+      let hasOther = try await fixture.database.commitIndependently { parts in
         let live = try TaskParts(parts).live
         let before = try open.hasOther(than: parent, of: child, in: live)
         try live.delete(TaskKeys.parent(of: child, parent))

@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the information about tasks that is delivered and kept: events, results, middleware around handlers, and
 /// queries.
@@ -127,7 +127,7 @@ struct EventTests {
 
   @Test func `only the last 10,000 events are kept, and their numbers continue after a start`() async throws {
     let fixture = try TaskFixture()
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let part = try TaskParts(parts).events
       let event = TaskEvent(.dead, TaskID(rawValue: 7), "note", "q", attempt: 1, 0)
       for number in 1...10_005 { try TaskEventRecord.put(event, UInt64(number), to: part) }
@@ -145,7 +145,7 @@ struct EventTests {
   @Test func `transition 20: a crash is stored as an event`() async throws {
     let fixture = try TaskFixture()
     let id = try fixture.enqueue("poison")
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let parts = try TaskParts(parts)
       guard let record = try parts.record(id) else { return }
       var counts = TaskCounts()
@@ -268,7 +268,7 @@ struct EventTests {
     }
     await stands.wait()
     // A commit concurrent with the writer adds to the subqueue.
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let parts = try TaskParts(parts)
       let position = TaskPosition(.queued, queue: 1, priority: 0, sortKey: [], stamp: 1, ordinal: 1 << 31)
       var counts = TaskCounts()

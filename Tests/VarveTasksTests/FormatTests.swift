@@ -2,7 +2,7 @@ import EngineTestSupport
 import Foundation
 import Testing
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the bytes of a task on disk.
 struct FormatTests {

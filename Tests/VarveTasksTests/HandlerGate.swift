@@ -1,6 +1,6 @@
 import Synchronization
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// A gate at which handlers wait while it is closed.
 final class HandlerGate: Sendable {

@@ -2,7 +2,7 @@ import EngineTestSupport
 import Varve
 import VarveTestSupport
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// A database whose commits wait while a gate is shut, and its scheduler. The gate is open at first.
 struct HeldTasks {

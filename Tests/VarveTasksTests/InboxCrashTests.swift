@@ -7,7 +7,7 @@ import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of a power loss, or the death of a process, at any operation on the files of an inbox: in the process that
 /// sends commands, and in the one that applies them.

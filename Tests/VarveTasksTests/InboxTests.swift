@@ -7,7 +7,7 @@ import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of commands of other processes, which are files.
 struct InboxTests {

@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of how many tasks run at once, and of how often they begin.
 struct LimitTests {

@@ -6,7 +6,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of a scheduler after the death of a process, and at its own end.
 struct RecoveryTests {
@@ -161,7 +161,7 @@ struct RecoveryTests {
       let id = try fixture.enqueue("lost")
       await begun.wait()
       let claim = try #require(fixture.scheduler.dispatcher.run(id)).claimKey
-      try await fixture.database.commitAside { parts in
+      try await fixture.database.commitIndependently { parts in
         try parts.part("live", of: TaskStorage.handle).delete(claim)
       }
       gate.set()

@@ -7,7 +7,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of changes of many tasks concurrent with transactions, and of the time between a commit of the scheduler and
 /// its notification.
@@ -101,7 +101,7 @@ struct RequestTests {
     // Simulates the time between the commit and its notification: no other task is begun.
     dispatcher.state.withLock { ($0.loop.isCommitting, $0.loop.isPumping) = (true, true) }
     try fixture.write { tx in try tx.edit(id, priority: 7) }
-    var late = AsideDelta()
+    var late = SchedulerDelta()
     late.entries = [(record.position.subqueue, QueuedTask(record, record.bytes))]
     dispatcher.apply(late, of: fixture.scheduler.state.withLock { $0.start })
     dispatcher.state.withLock { $0.loop.isPumping = false }

@@ -3,7 +3,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of transactions that enqueue tasks while a scheduler starts.
 struct StartTests {

@@ -1,7 +1,7 @@
 import EngineTestSupport
 import Testing
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the state machine of a task, as a value.
 struct StateTests {

@@ -7,7 +7,7 @@ import VarveTestSupport
 import VarveTesting
 
 @testable import Varve
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of a power loss, or the death of the process, at operations of the disk while tasks are enqueued, claimed and
 /// settled concurrently with the writer.

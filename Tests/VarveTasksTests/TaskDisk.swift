@@ -5,7 +5,7 @@ import Varve
 import VarveEngine
 import VarveTestSupport
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// A database on a disk in memory whose state after a crash can be drawn, with small memtables and segments.
 enum TaskDisk {

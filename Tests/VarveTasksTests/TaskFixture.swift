@@ -7,7 +7,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// A task with a text that a test chooses.
 struct Note: TaskPayload, Hashable {
@@ -185,7 +185,7 @@ extension Database {
   ///
   /// With `isAhead`, the process has made the claims ahead, and it is not known whether the handlers have begun.
   func claimAndDie(_ ids: [TaskID], isAhead: Bool = false) async throws {
-    try await commitAside { parts in
+    try await commitIndependently { parts in
       let parts = try TaskParts(parts)
       var counts = TaskCounts()
       for id in ids {

@@ -3,7 +3,7 @@ import FutexLocks
 import Varve
 import VarveTesting
 
-@_spi(Testing) @testable import VarveTasks
+@_spi(Extensions) @_spi(Testing) @testable import VarveTasks
 
 /// Steps in which tasks run for a while: their handlers wait at a gate.
 extension TaskModelRun {

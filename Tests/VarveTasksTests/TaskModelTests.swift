@@ -5,7 +5,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of random tasks and changes of them, by a scheduler and by a model that follows the rules step by step.
 ///

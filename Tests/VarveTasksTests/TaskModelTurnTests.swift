@@ -7,7 +7,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@_spi(Testing) @testable import VarveTasks
+@_spi(Extensions) @_spi(Testing) @testable import VarveTasks
 
 /// Tests of which task begins next, with handlers whose times are drawn: most return at once, and some run for an hour.
 ///

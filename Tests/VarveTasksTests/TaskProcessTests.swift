@@ -3,7 +3,7 @@ import Foundation
 import Testing
 import Varve
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of processes that die while tasks run: they are killed, or a task ends its own process.
 ///

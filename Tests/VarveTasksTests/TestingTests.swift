@@ -4,7 +4,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the support for tests of a program's tasks.
 struct TestingTests {

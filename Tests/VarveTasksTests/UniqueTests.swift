@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of tasks of which only one may exist.
 struct UniqueTests {
@@ -58,7 +58,7 @@ struct UniqueTests {
         while !given.isSet { sched_yield() }
       }
       await enqueued.wait()
-      try await fixture.database.commitAside { parts in
+      try await fixture.database.commitIndependently { parts in
         try TaskParts(parts).config.put(key, ConfigKeys.uniqueValue(TaskID(rawValue: 99), until: nil))
       }
       given.set()

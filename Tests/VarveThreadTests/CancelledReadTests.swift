@@ -136,7 +136,7 @@ struct CancelledReadTests {
 
   /// The calls that read nothing for the caller: they change the database, open or close it, or wait for a build.
   private static let others: Set<String> = [
-    "Connection.write(label:durability:_:)", "Database.close()", "Database.commitAside(label:durability:_:)",
+    "Connection.write(label:durability:_:)", "Database.close()", "Database.commitIndependently(label:durability:_:)",
     "Database.define(_:)", "Database.dropCollection(_:)", "Database.giveUpDamagedBlocks(at:options:)",
     "Database.inMemory(definition:options:)", "Database.inMemory(options:DatabaseDefinitionBuilder:)",
     "Database.open(_:path:definition:options:)", "Database.open(_:path:options:DatabaseDefinitionBuilder:)",

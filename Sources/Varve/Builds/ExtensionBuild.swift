@@ -107,7 +107,7 @@ struct ExtensionBuild {
     } catch let error as DatabaseError
       where error.code == .conflict && running?.doom == nil && count < Self.chunkAttempts
     {
-      // A hook has used an independent part that an aside commit has changed.
+      // A hook has used an independent part that an independent commit has changed.
       return try chunk(attempt: count + 1, body)
     } catch {
       // Errors of hooks and flushes doom their transaction.

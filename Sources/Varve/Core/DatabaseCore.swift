@@ -16,8 +16,8 @@ package final class DatabaseCore: Sendable {
   let builds = BuildList()
   let writer = WriterQueue()
   let publication: Publication
-  /// Orders the commits of both lanes: see `DatabaseCore+Aside.swift`. In the lock order it comes after the writer and
-  /// before everything else.
+  /// Orders the commits of both lanes: see `DatabaseCore+Independent.swift`. In the lock order it comes after the
+  /// writer and before everything else.
   let commitLock = Mutex(())
   let counts = DatabaseCounts()
   /// Runs reads. They may take long, so there are many threads: a short read does not wait for the end of long ones.

@@ -57,7 +57,7 @@ extension Database {
   /// also while a long transaction is open.
   ///
   /// ```swift
-  /// try await database.commitAside { parts in
+  /// try await database.commitIndependently { parts in
   ///   let queue = try parts.part("queue", of: jobs)
   ///   if let (key, _) = try queue.first() { try queue.delete(key) }
   /// }
@@ -73,10 +73,10 @@ extension Database {
   ///
   /// Throws what the closure throws, `.readOnly`, `CancellationError` before an attempt, and `.outcomeUnknown`.
   @discardableResult
-  public func commitAside<Result: Sendable>(
-    label: String? = nil, durability: StorageDurability? = nil, _ body: @Sendable (AsideParts) throws -> Result
+  public func commitIndependently<Result: Sendable>(
+    label: String? = nil, durability: StorageDurability? = nil, _ body: @Sendable (IndependentParts) throws -> Result
   ) async throws -> Result {
-    try await core.commitAside(WriteTerms(label: label, durability: durability), body)
+    try await core.commitIndependently(WriteTerms(label: label, durability: durability), body)
   }
 
   /// The counters of the database's activity since it was opened. Safe from any thread.

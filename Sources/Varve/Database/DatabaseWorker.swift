@@ -60,7 +60,7 @@ public final class DatabaseWorker: Sendable {
   ///
   /// A close that throws without an effect makes no such commit. After the commit the database is closed for this
   /// program, even if the close throws an error of the storage. The commit is not made if the storage can't be written.
-  @_spi(Extensions) public func writeAtClose(_ body: @escaping @Sendable (AsideParts) throws -> Void) {
+  @_spi(Extensions) public func writeAtClose(_ body: @escaping @Sendable (IndependentParts) throws -> Void) {
     core.value?.writeAtClose(body)
   }
 }

@@ -49,7 +49,7 @@ public struct ObjectObservation<Object: Decodable & Sendable>: AsyncSequence, Se
       while let change = try await held.observation.next() {
         let seen: (CommitVersion, Object?)?
         do {
-          seen = try await database.readAside {
+          seen = try await database.readOnExecutor {
             try Task.checkCancellation()
             return try database.atPresent { snapshot in
               (snapshot.version, try database.read(at: snapshot, isCancellable: true, read))

@@ -205,7 +205,7 @@ final class ObservationRegistry: PartWriteListener {
     }
     let keys = rows.states.pairs.map { rows.key($0.key) }
     // The rows were just written, so they are usually in memory.
-    let isRead: Void?? = try? await database.readAtOnceOrAside {
+    let isRead: Void?? = try? await database.readAtOnceOrOnExecutor {
       try database.atPresent { snapshot in
         try database.read(at: snapshot) { tx in
           guard let info = try tx.knownInfo(name) else { return }

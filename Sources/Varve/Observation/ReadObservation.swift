@@ -77,7 +77,7 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
     private func found(_ database: DatabaseCore) async throws -> SharedRead<Value>.Found? {
       let read = read
       let body: @Sendable () async throws -> SharedRead<Value>.Found? = {
-        try await database.readAside {
+        try await database.readOnExecutor {
           try Task.checkCancellation()
           return try database.atPresent { snapshot in
             let (value, reads) = try database.recording(at: snapshot, read)

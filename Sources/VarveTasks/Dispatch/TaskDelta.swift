@@ -1,7 +1,7 @@
 internal import Varve
 
 /// The effect of one commit on the tasks that run next.
-public struct TaskDelta: Sendable {
+@_spi(Extensions) public struct TaskDelta: Sendable {
   /// The tasks that came into a subqueue.
   var entries: [(subqueue: SubqueueID, entry: QueuedTask)] = []
   var timers: [TimedTask] = []

@@ -280,7 +280,7 @@ extension TaskDispatcher {
   /// Applies the effects of a commit beside the writer to subqueues and timers.
   ///
   /// If another host runs tasks by now, its start has read them from disk.
-  func apply(_ changes: AsideDelta, of start: UInt32) {
+  func apply(_ changes: SchedulerDelta, of start: UInt32) {
     var cancelled: [Task<Void, Never>] = []
     let (host, timersChanged) = state.withLock { state -> (Host?, Bool) in
       state.note(changes.names)

@@ -7,7 +7,7 @@ internal import Varve
 ///
 /// The effects of commits of transactions arrive by `acknowledge`, those of the scheduler's work by `takeWork` and the
 /// methods that follow it. One lock protects the whole state, and is held only for a short time.
-public final class TaskDispatcher: Sendable {
+@_spi(Extensions) public final class TaskDispatcher: Sendable {
   struct State: ~Copyable {
     /// The host that runs tasks, or `nil` if none does.
     var host: Host?

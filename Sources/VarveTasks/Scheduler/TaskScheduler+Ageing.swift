@@ -91,7 +91,7 @@ extension TaskScheduler {
   }
 
   /// Moves a task up by one priority, if it is still at the key.
-  static func age(_ id: TaskID, _ key: [UInt8], _ changes: AsideChanges, _ dispatcher: TaskDispatcher) throws {
+  static func age(_ id: TaskID, _ key: [UInt8], _ changes: SchedulerChanges, _ dispatcher: TaskDispatcher) throws {
     if !dispatcher.mayChange(id) || dispatcher.run(id) != nil { return }
     guard let value = try changes.parts.live.get(key) else { return }
     let old = try TaskRecord(value, stamp: QueuedTask.stamp(of: key))

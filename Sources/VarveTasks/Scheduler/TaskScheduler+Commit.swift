@@ -52,12 +52,12 @@ extension TaskScheduler {
     // A call that removes such a schedule comes before this commit or after it.
     if storesSchedules { await scheduleMutex.lock() }
     defer { if storesSchedules { scheduleMutex.unlock() } }
-    let (written, answers, lastSlots, changed) = try await database.commitAside(
+    let (written, answers, lastSlots, changed) = try await database.commitIndependently(
       label: "tasks", durability: isStrict ? .power : .process
     ) { [dispatcher] parts in
       // The subqueues and timers of another start would not have the effects of this commit.
       if dispatcher.isReplaced(start) { throw DatabaseError(.closed, "the scheduler has stopped") }
-      let changes = AsideChanges(
+      let changes = SchedulerChanges(
         try TaskParts(parts), now: now, continuous: continuous, dispatcher, childMaximum: work.childMaximum)
       // Before the ends: an attempt whose time is over ends in the same commit, which removes the row.
       for run in work.begun { try changes.noteBegun(run) }

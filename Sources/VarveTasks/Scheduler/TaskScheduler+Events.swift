@@ -117,7 +117,7 @@ extension TaskScheduler {
     guard configuration.keptEvents.contains(.unhandled) else { return }
     let first = takeEventNumbers(events.count)
     do {
-      try await database.commitAside(label: "tasks: events") { parts in
+      try await database.commitIndependently(label: "tasks: events") { parts in
         let part = try TaskParts(parts).events
         for (offset, event) in events.enumerated() { try TaskEventRecord.put(event, first + UInt64(offset), to: part) }
       }

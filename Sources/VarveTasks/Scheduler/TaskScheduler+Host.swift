@@ -18,7 +18,7 @@ extension TaskScheduler: CompletingHost {
     guard workGate.enter() else { return }
     Task.detached { [database, workGate] in
       defer { workGate.leave() }
-      try? await database.commitAside(label: "tasks: progress") { parts in
+      try? await database.commitIndependently(label: "tasks: progress") { parts in
         let parts = try TaskParts(parts)
         if try parts.live.get(claim) != nil { try parts.config.put(ConfigKeys.progress(id), progress.bytes) }
       }
@@ -55,7 +55,7 @@ extension TaskScheduler: CompletingHost {
     let (id, claim) = (run.id, run.claimKey)
     let last = run.state.withLock { $0.step }
     let isWritten = try await Self.shielded { [database] in
-      try await database.commitAside(label: "tasks: checkpoint") { parts in
+      try await database.commitIndependently(label: "tasks: checkpoint") { parts in
         let live = try TaskParts(parts).live
         if try live.get(claim) == nil { return false }
         if last > 0 { try live.delete(TaskKeys.step(id, last)) }

@@ -263,7 +263,7 @@ extension TaskScheduler {
     let left = Set(inbox.files.commandFiles(inbox.directory))
     let gone = noted.filter { !left.contains(InboxFile.name(Array($0.dropFirst()))) }
     if gone.isEmpty { return }
-    try await database.commitAside(label: "tasks: inbox") { parts in
+    try await database.commitIndependently(label: "tasks: inbox") { parts in
       let config = try TaskParts(parts).config
       for key in gone { try config.delete(key) }
     }

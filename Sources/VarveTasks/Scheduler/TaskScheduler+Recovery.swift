@@ -28,7 +28,7 @@ extension TaskScheduler {
     try await cancelMissed()
     // All claims of the start that it names are recovered, unless some can't be read.
     if dispatcher.state.withLock({ !$0.holds.leftOut.isEmpty }) { return }
-    try await database.commitAside(label: "tasks: recovery") { parts in
+    try await database.commitIndependently(label: "tasks: recovery") { parts in
       let config = try TaskParts(parts).config
       if try config.get(ConfigKeys.closedStart) != nil { try config.delete(ConfigKeys.closedStart) }
       // Those of attempts that a transaction ended while the row was written.
@@ -42,7 +42,7 @@ extension TaskScheduler {
   ///
   /// No task is claimed after this commit, and the number of the start is not given again. So the note says nothing
   /// about a later death.
-  static func noteClose(_ parts: AsideParts, _ dispatcher: TaskDispatcher) throws {
+  static func noteClose(_ parts: IndependentParts, _ dispatcher: TaskDispatcher) throws {
     guard let start = dispatcher.state.withLock({ $0.recoveredStart }) else { return }
     let parts = try TaskParts(parts)
     // After a stop no task runs.
@@ -53,7 +53,7 @@ extension TaskScheduler {
   /// Returns the keys of `live` with a prefix that can be read.
   private func readableKeys(_ prefix: [UInt8], _ what: String) async throws -> [[UInt8]] {
     // Unlike a read, a commit beside the writer sees all commits that were acknowledged.
-    let (keys, damage) = try await database.commitAside(label: "tasks: recovery") { parts in
+    let (keys, damage) = try await database.commitIndependently(label: "tasks: recovery") { parts in
       try TaskDamage.keys(of: StorageRange(prefix: prefix), in: try TaskParts(parts).live)
     }
     if let damage { SchedulerLog.unreadable(logger, what, damage) }
@@ -79,8 +79,8 @@ extension TaskScheduler {
   private func recoverAtOnce(_ keys: [[UInt8]], _ now: Int64) async throws -> [TaskRecord] {
     let limit = UInt32(clamping: configuration.maxCrashes)
     let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
-    return try await database.commitAside(label: "tasks: recovery") { parts in
-      let changes = AsideChanges(
+    return try await database.commitIndependently(label: "tasks: recovery") { parts in
+      let changes = SchedulerChanges(
         try TaskParts(parts), now: now, continuous: continuous, dispatcher)
       var crashed: [TaskRecord] = []
       let owner = try changes.parts.config.get(ConfigKeys.incarnation).map { try ConfigKeys.incarnation($0) }
@@ -120,8 +120,8 @@ extension TaskScheduler {
   private func cancelMissed(_ keys: [[UInt8]]) async throws {
     let now = WallTime.milliseconds(clock.wallNow)
     let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
-    try await database.commitAside(label: "tasks: recovery") { parts in
-      let changes = AsideChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
+    try await database.commitIndependently(label: "tasks: recovery") { parts in
+      let changes = SchedulerChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
       for key in keys { _ = try changes.cancelMissed(try TaskKeys.id(of: key, at: 1)) }
       _ = try changes.finish()
     }
@@ -153,7 +153,7 @@ extension TaskScheduler {
   /// Forgets the tasks that are kept for a time which has passed.
   private func pruneExpired() async throws {
     let range = EndedKeys.expired(WallTime.milliseconds(clock.wallNow))
-    while try await database.commitAside(
+    while try await database.commitIndependently(
       label: "tasks: pruning",
       { parts in
         let parts = try TaskParts(parts)
@@ -173,7 +173,7 @@ extension TaskScheduler {
   /// Forgets the oldest of the tasks that are kept by number. In each queue it leaves as many as the retention of the
   /// last one says.
   private func pruneCounted() async throws {
-    while try await database.commitAside(
+    while try await database.commitIndependently(
       label: "tasks: pruning",
       { parts in
         let parts = try TaskParts(parts)
@@ -200,7 +200,7 @@ extension TaskScheduler {
   /// Deletes the unique keys that are not taken any more.
   private func pruneKeys() async throws {
     let now = WallTime.milliseconds(clock.wallNow)
-    while try await database.commitAside(
+    while try await database.commitIndependently(
       label: "tasks: pruning",
       { parts in
         let config = try TaskParts(parts).config
@@ -225,7 +225,7 @@ extension TaskScheduler {
   ///
   /// `limit` is the maximum number of crashes, or `nil` if the attempt does not count.
   private static func recover(
-    _ key: [UInt8], _ value: [UInt8], _ limit: UInt32?, _ now: Int64, _ changes: AsideChanges,
+    _ key: [UInt8], _ value: [UInt8], _ limit: UInt32?, _ now: Int64, _ changes: SchedulerChanges,
     _ rules: (UInt32) -> QueueRules
   ) throws -> TaskRecord? {
     let parts = changes.parts
@@ -305,7 +305,7 @@ extension TaskScheduler {
     let kept = events.filter { configuration.keptEvents.contains($0.kind) }
     if kept.isEmpty { return }
     let least = state.withLock { $0.nextEvent }
-    let (next, damage) = try await database.commitAside(label: "tasks: recovery") { parts in
+    let (next, damage) = try await database.commitIndependently(label: "tasks: recovery") { parts in
       let parts = try TaskParts(parts)
       let (first, damage) = try Self.nextEvent(parts)
       var number = max(first, least)

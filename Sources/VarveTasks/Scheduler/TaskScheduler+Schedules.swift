@@ -104,7 +104,7 @@ extension TaskScheduler {
     let wasRegistered = state.withLock { $0.schedules.removeValue(forKey: name) != nil }
     // A commit that is storing the schedule ends first.
     let wasStored = try await scheduleMutex.withLock { [database] in
-      try await database.commitAside(label: "tasks: unschedule") { parts in
+      try await database.commitIndependently(label: "tasks: unschedule") { parts in
         let config = try TaskParts(parts).config
         guard try config.get(ConfigKeys.schedule(name)) != nil else { return false }
         try config.delete(ConfigKeys.schedule(name))
@@ -139,7 +139,7 @@ extension TaskScheduler {
   private func store(_ name: String) async throws {
     guard let schedule = state.withLock({ $0.schedules[name] }) else { return }
     let now = WallTime.milliseconds(clock.wallNow)
-    let stored = try await database.commitAside(label: "tasks: schedule") { parts in
+    let stored = try await database.commitIndependently(label: "tasks: schedule") { parts in
       try Self.store(schedule, in: try TaskParts(parts).config, now)
     }
     note(stored, for: schedule)
@@ -269,7 +269,7 @@ extension TaskScheduler {
 
   /// Writes slots of a schedule, or the schedule itself if it is to be stored. Returns its last slot, or `nil` if the
   /// schedule was removed meanwhile.
-  func write(_ due: DueSlots, to changes: AsideChanges, _ now: Int64) throws -> StoredSlot? {
+  func write(_ due: DueSlots, to changes: SchedulerChanges, _ now: Int64) throws -> StoredSlot? {
     if due.isNew {
       let isRegistered = state.withLock { $0.schedules[due.schedule.name]?.number == due.schedule.number }
       return isRegistered ? try Self.store(due.schedule, in: changes.parts.config, now) : nil
@@ -310,7 +310,7 @@ struct DueSlots: Sendable {
   var isNew = false
 
   /// Writes the tasks, and the last slot of the schedule, in the same commit.
-  func write(to changes: AsideChanges, now: Int64) throws {
+  func write(to changes: SchedulerChanges, now: Int64) throws {
     let key = ConfigKeys.schedule(schedule.name)
     guard let value = try changes.parts.config.get(key) else { return }
     var record = try ScheduleRecord(value)
@@ -336,7 +336,7 @@ struct DueSlots: Sendable {
 
   private func add(
     _ id: TaskID, _ slot: TaskSlot, _ payload: [UInt8], to queue: UInt32, after parent: TaskID?,
-    _ changes: AsideChanges, _ now: Int64
+    _ changes: SchedulerChanges, _ now: Int64
   ) throws {
     let options = schedule.options
     // No transaction enqueues so many tasks, so no other task has this ordinal.

@@ -7,7 +7,7 @@ extension TaskScheduler {
   /// also returns an event if the clock was set back.
   func noteStart() async throws -> (number: UInt32, setBack: TaskEvent?) {
     let now = WallTime.milliseconds(clock.wallNow)
-    let (number, latest) = try await database.commitAside(label: "tasks: start") { [dispatcher] parts in
+    let (number, latest) = try await database.commitIndependently(label: "tasks: start") { [dispatcher] parts in
       let parts = try TaskParts(parts)
       if try parts.config.get(ConfigKeys.incarnation) == nil {
         try parts.config.put(ConfigKeys.incarnation, ConfigKeys.incarnation(dispatcher.incarnation))
@@ -46,7 +46,7 @@ extension TaskScheduler {
   /// Stores the time of day for the next start.
   func noteTime() async throws {
     let now = WallTime.milliseconds(clock.wallNow)
-    _ = try await database.commitAside(label: "tasks: time") { parts in
+    _ = try await database.commitIndependently(label: "tasks: time") { parts in
       try Self.raiseTime(now, try TaskParts(parts).config)
     }
   }

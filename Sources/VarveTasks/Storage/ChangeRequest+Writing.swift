@@ -2,7 +2,7 @@ internal import Varve
 
 extension ChangeRequest {
   /// Makes the requested changes in a commit of the scheduler.
-  func write(to changes: AsideChanges, _ dispatcher: TaskDispatcher) throws -> Answer {
+  func write(to changes: SchedulerChanges, _ dispatcher: TaskDispatcher) throws -> Answer {
     var answer = Answer()
     for id in ids {
       if !dispatcher.mayChange(id) {

@@ -30,7 +30,7 @@ struct TaskParts {
     events = parts.events
   }
 
-  init(_ parts: AsideParts) throws {
+  init(_ parts: IndependentParts) throws {
     live = try parts.part("live", of: TaskStorage.handle)
     config = try parts.part("config", of: TaskStorage.handle)
     ended = try parts.part("ended", of: TaskStorage.handle)

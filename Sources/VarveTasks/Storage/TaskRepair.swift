@@ -252,7 +252,7 @@ struct TaskRepair: Sendable {
   }
 }
 
-extension TaskStorage: DamageRepairing {
+@_spi(Extensions) extension TaskStorage: DamageRepairing {
   /// Makes the next step of a repair, which makes what is left of the tasks consistent.
   public func repair(_ progress: inout (any Sendable)?, in transaction: TaskStorageTransaction) throws -> Bool {
     var repair = progress as? TaskRepair ?? TaskRepair()

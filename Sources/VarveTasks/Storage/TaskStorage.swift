@@ -27,11 +27,11 @@
 /// It is a value, and is safe from any thread.
 public struct TaskStorage: DatabaseExtension {
   /// The extension's object in a transaction.
-  public typealias Transaction = TaskStorageTransaction
+  @_spi(Extensions) public typealias Transaction = TaskStorageTransaction
   /// The tasks that run next, in memory.
-  public typealias Shared = TaskDispatcher
+  @_spi(Extensions) public typealias Shared = TaskDispatcher
   /// The effect of one commit on the tasks in memory.
-  public typealias Delta = TaskDelta
+  @_spi(Extensions) public typealias Delta = TaskDelta
   /// The kind of the extension, `"varve.tasks"`.
   public static let kind = "varve.tasks"
   /// The handle of the extension, which is registered as `"tasks"`.
@@ -40,7 +40,7 @@ public struct TaskStorage: DatabaseExtension {
   init() {}
 
   /// The configuration. All parts are independent, so that no transaction of the program delays claims.
-  public var configuration: ExtensionConfiguration {
+  @_spi(Extensions) public var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.events = []
     configuration.build = .none
@@ -62,24 +62,27 @@ public struct TaskStorage: DatabaseExtension {
   }
 
   /// Makes the object that reads and changes tasks in a transaction.
-  public func makeTransaction(_ context: ExtensionContext<TaskStorage>) throws -> TaskStorageTransaction {
+  @_spi(Extensions) public func makeTransaction(_ context: ExtensionContext<TaskStorage>) throws
+    -> TaskStorageTransaction
+  {
     try TaskStorageTransaction(context)
   }
 
   /// Makes the dispatcher with the queues as of one commit. Tasks are read only when a scheduler runs them.
-  public func makeShared(_ view: borrowing SharedView) throws -> TaskDispatcher {
+  @_spi(Extensions) public func makeShared(_ view: borrowing SharedView) throws -> TaskDispatcher {
     let dispatcher = TaskDispatcher(worker: view.worker, incarnation: view.incarnation)
     try loadNames(view, into: dispatcher)
     return dispatcher
   }
 
   /// Passes the tasks that a commit has added or removed to the dispatcher.
-  public func didAcknowledge(_ version: CommitVersion, _ delta: TaskDelta?, _ shared: TaskDispatcher) {
+  @_spi(Extensions) public func didAcknowledge(_ version: CommitVersion, _ delta: TaskDelta?, _ shared: TaskDispatcher)
+  {
     if let delta { shared.acknowledge(delta, version) }
   }
 
   /// Loads the queues as of a commit for which there is no delta. A program that only reads holds no tasks in memory.
-  public func didSkip(to view: borrowing SharedView, _ shared: TaskDispatcher) throws {
+  @_spi(Extensions) public func didSkip(to view: borrowing SharedView, _ shared: TaskDispatcher) throws {
     try loadNames(view, into: shared)
   }
 

@@ -5,7 +5,7 @@ internal import Synchronization
 /// The tasks of a database in one transaction, used by the methods of `WriteTransaction` and `ReadTransaction`.
 ///
 /// It belongs to the thread of its transaction.
-public final class TaskStorageTransaction: ExtensionTransaction {
+@_spi(Extensions) public final class TaskStorageTransaction: ExtensionTransaction {
   /// The extension that the object belongs to.
   public typealias Definition = TaskStorage
 

@@ -9,9 +9,9 @@ enum ExtensionStep: Int, CaseIterable, Sendable {
   // Parts, in a write.
   case putPart, addPart, deletePart, deletePartRange, getPart, firstOfPart, countPart, scanPart
   // Around these, in a write.
-  case savepointKept, savepointUndone, asideInside, replaceInside, checkInside
+  case savepointKept, savepointUndone, independentInside, replaceInside, checkInside
   // Around transactions.
-  case commit, throwOut, rollBack, conflict, aside, asideUndone, replaceBeside, settle, sideBySide
+  case commit, throwOut, rollBack, conflict, independent, independentUndone, replaceBeside, settle, sideBySide
   case registerAgain, leaveOut, reopen, abandon, follow, readFollower, pin, readPinned, checkOutside
 
   /// How often the kind is drawn, relative to the others of its group. Kinds of weight 0 result from others.
@@ -29,13 +29,13 @@ enum ExtensionStep: Int, CaseIterable, Sendable {
     case .firstOfPart: 20
     case .countPart, .scanPart: 8
     case .savepointKept, .savepointUndone: 26
-    case .asideInside: 4
+    case .independentInside: 4
     case .replaceInside, .checkInside: 1
     case .commit: 2_000
     case .throwOut, .rollBack: 130
     case .conflict, .settle: 0
-    case .aside: 500
-    case .asideUndone: 60
+    case .independent: 500
+    case .independentUndone: 60
     case .replaceBeside: 20
     case .sideBySide: 5
     case .registerAgain, .leaveOut: 16
@@ -115,7 +115,7 @@ struct IndependentUse {
   var writes: [Write] = []
   /// Keys that it has read or written, except by additions, one bit each. Uses undone by a savepoint stay recorded.
   private var used: [ModelParts.Form: UInt32] = [:]
-  /// Keys that aside commits have changed since the transaction began.
+  /// Keys that independent commits have changed since the transaction began.
   private var changed: [ModelParts.Form: UInt32] = [:]
 
   mutating func use(_ form: ModelParts.Form, _ keys: Range<Int>) {

@@ -3,7 +3,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Write transactions: rows, parts of every form, savepoints over both, and aside commits in between.
+/// Write transactions: rows, parts of every form, savepoints over both, and independent commits in between.
 extension ExtensionRun {
   /// Runs one write transaction, which ends as `ending` specifies.
   func transaction(_ ending: ExtensionStep) throws {
@@ -55,7 +55,7 @@ extension ExtensionRun {
       case .savepointKept, .savepointUndone:
         // Savepoints are at most three deep: further ones become reads.
         if depth < 3 { try savepoint(step, tx, depth) } else { try read(.readRow, tx) }
-      case .asideInside: try aside(step)
+      case .independentInside: try independent(step)
       case .replaceInside: try replaceInside(tx)
       case .checkInside:
         note(step)

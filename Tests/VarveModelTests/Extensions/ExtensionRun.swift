@@ -10,7 +10,7 @@ import VarveTestSupport
 ///
 /// Five extensions depend on the rows: one that writes rows, one that receives those and writes rows itself, one that
 /// depends on the first, one with shared state, and one that depends on that. A sixth has parts of every form, which
-/// transactions and commits aside write directly. Transactions and savepoints end in every way, definitions are
+/// transactions and independent commits write directly. Transactions and savepoints end in every way, definitions are
 /// replaced in a transaction and next to the one in force, extensions are registered and unregistered, processes die,
 /// and followers and pinned readers compare what they see with the model at their version.
 ///
@@ -118,7 +118,7 @@ final class ExtensionRun {
   private func step(_ step: ExtensionStep) throws {
     switch step {
     case .commit, .throwOut, .rollBack: try transaction(step)
-    case .aside, .asideUndone: try aside(step)
+    case .independent, .independentUndone: try independent(step)
     case .replaceBeside: try replaceBeside()
     case .sideBySide: try writeSideBySide()
     case .registerAgain: try registerAgain()

@@ -174,7 +174,7 @@ struct ModelParts: DatabaseExtension {
   enum Form: Int, CaseIterable, Sendable {
     case values, sums, maxima, writeOnce, appendOnly, scratch, asideValues, asideSums
 
-    /// Whether commits aside may use the part.
+    /// Whether independent commits may use the part.
     var isIndependent: Bool { self == .asideValues || self == .asideSums }
     var isCounter: Bool { self == .sums || self == .maxima || self == .asideSums }
 

@@ -2,8 +2,8 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The comparison of the commits that were found on two lanes (transactions, and commits aside) with those that must
-/// be there.
+/// The comparison of the commits that were found on two lanes (transactions, and independent commits) with those that
+/// must be there.
 struct LaneCheck {
   typealias Entry = LaneScript.Entry
 

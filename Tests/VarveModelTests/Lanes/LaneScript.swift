@@ -9,11 +9,11 @@ import VarveTestSupport
 /// A script of concurrent commits of both lanes, with both durabilities, while definitions are replaced, and of what
 /// a crash may leave of them.
 ///
-/// One thread writes transactions and another commits aside. Each commit has a number in its lane, from 1, and stores
-/// it in an independent part with the stamp of its commit: so the entries show which commits are there, and in which
-/// order they were made. A transaction also changes a row; five extensions depend on the rows.
+/// One thread writes transactions and another independent commits. Each commit has a number in its lane, from 1, and
+/// stores it in an independent part with the stamp of its commit: so the entries show which commits are there, and in
+/// which order they were made. A transaction also changes a row; five extensions depend on the rows.
 final class LaneScript: Sendable {
-  enum Lane: UInt8, CaseIterable, Sendable { case writer, aside }
+  enum Lane: UInt8, CaseIterable, Sendable { case writer, independent }
 
   /// A commit.
   struct Entry: Hashable, Sendable {
@@ -133,9 +133,9 @@ final class LaneScript: Sendable {
         let parts = try tx[ModelParts().named(ModelParts.name)]
         try Self.sign(parts[.asideValues], parts[.asideSums], entry)
       }
-    case .aside:
+    case .independent:
       try ExtensionRun.waiting(core) {
-        try await core.commitAside(terms) { parts in
+        try await core.commitIndependently(terms) { parts in
           try Self.sign(
             parts.part("asideValues", of: ExtensionRun.parts), parts.part("asideSums", of: ExtensionRun.parts), entry)
         }

@@ -88,7 +88,7 @@ struct LaneSyncFailureTests {
         }
         var started = [start(Entry(lane: first, number: last[Int(first.rawValue)] + 1), .power)]
         site.gated.syncs.waitUntilHeld()
-        let other: LaneScript.Lane = first == .aside ? .writer : .aside
+        let other: LaneScript.Lane = first == .independent ? .writer : .independent
         started.append(
           start(Entry(lane: other, number: last[Int(other.rawValue)] + 1), random.oneIn(2) ? .power : .process))
         // Whether or not the storage has accepted the commit by now, it must not be acknowledged.

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import RelationshipFixtures
 @testable import Varve
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// A script of transactions over rows with edges, drawn from a seed. Each adds its number to the collection `log`.
 ///

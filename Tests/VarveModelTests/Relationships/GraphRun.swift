@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import RelationshipFixtures
 @testable import Varve
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// The kinds of steps of the relationship model.
 enum GraphStep: Int, CaseIterable, Sendable {

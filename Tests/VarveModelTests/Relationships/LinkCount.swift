@@ -2,7 +2,7 @@ import EngineTestSupport
 import Varve
 
 @testable import RelationshipFixtures
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// An extension that is used with relationships: it counts the links of each row, and receives changes that rules
 /// make like those that the program makes.

@@ -6,7 +6,7 @@ import Varve
 
 @testable import ObjectFixtures
 @testable import RelationshipFixtures
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// Tests of files that are removed with rows.
 struct FileTests {

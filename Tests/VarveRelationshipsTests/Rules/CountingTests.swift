@@ -3,7 +3,7 @@ import Testing
 import Varve
 
 @testable import RelationshipFixtures
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// Tests of ends that are removed with their last edge.
 struct CountingTests {

@@ -3,7 +3,7 @@ import Testing
 import Varve
 
 @testable import RelationshipFixtures
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// Tests of rows that only keep each other.
 struct CycleTests {

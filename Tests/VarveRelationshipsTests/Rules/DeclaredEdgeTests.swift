@@ -3,7 +3,7 @@ import Testing
 import Varve
 
 @testable import RelationshipFixtures
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// Tests of edges that rows declare, and of edges without a destination.
 struct DeclaredEdgeTests {

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 @testable import RelationshipFixtures
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// Tests of edges that are added by calls, and of finding edges.
 struct EdgeCallTests {

@@ -3,7 +3,7 @@ import Testing
 import Varve
 
 @testable import RelationshipFixtures
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// Tests of the scan of many ends, compared with a filter of all entries: with ends that are adjacent, ends that are
 /// far apart, and alternations of both.

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 @testable import RelationshipFixtures
-@testable import VarveRelationships
+@_spi(Extensions) @testable import VarveRelationships
 
 /// Tests of the identity of edges, and of when rules are applied.
 struct TimingTests {

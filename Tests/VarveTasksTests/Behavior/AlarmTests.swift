@@ -6,7 +6,7 @@ import Testing
 import Varve
 import VarveTestSupport
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 @testable import VarveTesting
 
 /// Tests of the alarm of a scheduler, and of the timers of subqueues and schedules, of which there is one for each.

@@ -4,7 +4,7 @@ import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of what is read when a task fails on which very many others depend, by different rules.
 struct BlockedChildrenTests {

@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of transactions that change all tasks of a queue while a scheduler runs them.
 struct BusySelectionTests {
@@ -119,7 +119,7 @@ struct BusySelectionTests {
     #expect(during.held == [id] && during.moving == [id])
     #expect(!dispatcher.mayChange(id))
     dispatcher.release([id])
-    dispatcher.apply(AsideDelta(), of: 1)
+    dispatcher.apply(SchedulerDelta(), of: 1)
     let after = dispatcher.hold([id])
     #expect(after.held == [id] && after.moving == [])
     dispatcher.release([id])

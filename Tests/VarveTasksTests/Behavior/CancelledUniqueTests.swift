@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of unique keys whose tasks will not do what the key stands for, because they are being cancelled or completed.
 struct CancelledUniqueTests {
@@ -89,7 +89,8 @@ struct CancelledUniqueTests {
     later.start = .after(.seconds(100))
     let first = try fixture.write { tx in try tx.enqueue(Note("1"), later).id }
     // As if its last attempt had ended beside the request.
-    try await fixture.database.commitAside { parts in try TaskParts(parts).live.put(TaskKeys.cancel(first), []) }
+    try await fixture.database.commitIndependently { parts in try TaskParts(parts).live.put(TaskKeys.cancel(first), [])
+    }
     let second = try fixture.write { tx in try tx.enqueue(Note("2"), Self.options(onConflict)) }
     #expect(second == .inserted(second.id) && second.id != first)
     try fixture.handle()

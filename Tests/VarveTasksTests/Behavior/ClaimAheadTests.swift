@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of claims that are made before a worker is free, because handlers have been quick. Nothing but the time that a
 /// task takes to begin may show that they exist.

@@ -7,7 +7,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of a close of the database while tasks run, by a program that does not stop the scheduler before it.
 ///

@@ -6,7 +6,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of tasks whose transactions commit in another order than the one in which they enqueued them. The order of
 /// tasks is that of the stamps, which tasks receive at their commits.

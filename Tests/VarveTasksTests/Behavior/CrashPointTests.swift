@@ -6,7 +6,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@_spi(Testing) @testable import VarveTasks
+@_spi(Extensions) @_spi(Testing) @testable import VarveTasks
 
 /// Tests of the death of the process, or a loss of power, at single points in the life of a task.
 ///
@@ -494,7 +494,9 @@ struct CrashPointTests {
     #expect(try Self.doneCount(first).found == Self.expiringCount + Self.keptCount)
     // Tasks are pruned in two commits. The first operations of each commit are among the points.
     let (database, operations) = (first.database, OperationCounts())
-    let points = try await Self.points(of: disk, while: { operations.count(database.statistics.asideCommits) <= 4 }) {
+    let points = try await Self.points(
+      of: disk, while: { operations.count(database.statistics.independentCommits) <= 4 }
+    ) {
       await first.scheduler.advance(first.clock, by: .seconds(200))
     }
     var found: Set<Int> = []

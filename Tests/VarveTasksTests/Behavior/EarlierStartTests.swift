@@ -4,7 +4,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of what the loop of an earlier start still does when the next start runs tasks: a stop that has waited in vain
 /// leaves a loop that reads from a slow disk.
@@ -72,12 +72,12 @@ struct EarlierStartTests {
     try discover()
     try read(try #require(dispatcher.takeWork(2)), of: 2)
     let run = try #require(dispatcher.takeWork(2)?.claims.first)
-    var late = AsideDelta()
+    var late = SchedulerDelta()
     late.entries = [(run.record.position.subqueue, QueuedTask(run.stored, run.stored.bytes))]
     dispatcher.apply(late, of: 1)
     #expect(dispatcher.state.withLock { $0.subqueues[run.record.position.subqueue]?.entryCount } == 0)
     #expect(dispatcher.state.withLock { $0.loop.isCommitting })
-    dispatcher.apply(AsideDelta(), of: 2)
+    dispatcher.apply(SchedulerDelta(), of: 2)
     #expect(!dispatcher.state.withLock { $0.loop.isCommitting })
   }
 

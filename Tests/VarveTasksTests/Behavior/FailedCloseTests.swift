@@ -7,7 +7,7 @@ import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of a close of the database that begins while a scheduler runs tasks, and waits for work outside transactions.
 struct FailedCloseTests {

@@ -3,7 +3,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the scheduler's work after one of its commits has failed: nothing that belongs to the commit is left out.
 struct FailedCommitTests {

@@ -6,7 +6,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of a database with tasks that is opened while another process, or another part of this one, writes it and runs
 /// the tasks.

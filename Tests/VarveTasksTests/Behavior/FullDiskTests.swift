@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// A storage that says that it is full, and counts those questions, and the commits with rows of tasks.
 final class FullBackend: ForwardingBackend, @unchecked Sendable {

@@ -5,7 +5,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of what handlers decide and report, of handlers that are registered late, and of those that run while the
 /// scheduler stops.

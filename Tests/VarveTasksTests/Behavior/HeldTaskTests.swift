@@ -6,7 +6,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of transactions that have changed tasks and are still open while the scheduler claims tasks.
 struct HeldTaskTests {

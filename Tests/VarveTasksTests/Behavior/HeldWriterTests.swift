@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of what handlers do, and how their attempts end, while a transaction of the program holds the writer.
 struct HeldWriterTests {

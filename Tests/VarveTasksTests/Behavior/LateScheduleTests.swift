@@ -7,7 +7,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of schedules that are registered after the start, of which some are stored late, and of a stop during that.
 struct LateScheduleTests {

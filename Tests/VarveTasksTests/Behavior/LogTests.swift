@@ -7,7 +7,7 @@ import Varve
 import VarveEngine
 import VarveTestSupport
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 @testable import VarveTesting
 
 /// Tests of the lines that a scheduler writes to its log: those of the table in the guide "Operating tasks".
@@ -229,7 +229,7 @@ struct LogTests {
   private func readDamaged() async throws -> [String: String] {
     let scheduler = try scheduler(Self.memory())
     let id = try enqueue(scheduler.database)
-    try await scheduler.database.commitAside { parts in
+    try await scheduler.database.commitIndependently { parts in
       let parts = try TaskParts(parts)
       guard var position = try parts.position(of: id)?.position else { return }
       position.ordinal += 1

@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of tasks whose parents are gone before the scheduler knows that they depend on them.
 struct LostParentTests {

@@ -7,7 +7,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of tasks that come while the scheduler reads others from disk, and of reads and commits of the scheduler that
 /// fail: no task is forgotten until the next start.

@@ -3,7 +3,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of transactions that change or make many queues.
 struct ManyQueuesTests {

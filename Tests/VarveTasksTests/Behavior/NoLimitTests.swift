@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of numbers and durations that are so large that they mean no limit, and of those that are too small.
 struct NoLimitTests {

@@ -5,7 +5,7 @@ import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the search for a task that another one still waits for.
 struct OpenParentsTests {
@@ -27,7 +27,7 @@ struct OpenParentsTests {
     let fixture = try TaskFixture(over: backend)
     let (child, count) = (TaskID(rawValue: 9_000), 200)
     let all = (1...count).map { TaskID(rawValue: UInt64($0)) }
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let live = try TaskParts(parts).live
       for parent in all { try live.put(TaskKeys.parent(of: child, parent), []) }
     }
@@ -36,7 +36,7 @@ struct OpenParentsTests {
     // As when two workers end tasks: each second one ends before the first.
     for index in 0..<count {
       let parent = all[index ^ 1]
-      let hasOther = try await fixture.database.commitAside { parts in
+      let hasOther = try await fixture.database.commitIndependently { parts in
         let live = try TaskParts(parts).live
         try live.delete(TaskKeys.parent(of: child, parent))
         return try open.hasOther(than: parent, of: child, in: live)

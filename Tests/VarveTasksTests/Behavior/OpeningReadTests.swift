@@ -6,7 +6,7 @@ import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of what a scheduler reads when it starts on a database with many tasks.
 struct OpeningReadTests {

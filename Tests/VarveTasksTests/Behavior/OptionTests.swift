@@ -3,7 +3,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of options that can't be used, of values that are too large, and of times at the ends of the calendar.
 struct OptionTests {

@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of transactions that query tasks and queues while the scheduler changes both beside them.
 struct QueryConflictTests {
@@ -32,8 +32,8 @@ struct QueryConflictTests {
   /// Makes a queue beside the writer, as a schedule does with its first task.
   private static func make(_ queue: QueueName, _ fixture: TaskFixture) async throws {
     let dispatcher = fixture.scheduler.dispatcher
-    try await fixture.database.commitAside { parts in
-      let changes = AsideChanges(try TaskParts(parts), now: 0, continuous: .zero, dispatcher)
+    try await fixture.database.commitIndependently { parts in
+      let changes = SchedulerChanges(try TaskParts(parts), now: 0, continuous: .zero, dispatcher)
       _ = try changes.add(queue)
       _ = try changes.finish()
     }

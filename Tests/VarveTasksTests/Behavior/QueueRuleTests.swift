@@ -3,7 +3,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@_spi(TaskQueue) @testable import VarveTasks
+@_spi(Extensions) @_spi(TaskQueue) @testable import VarveTasks
 
 /// Tests of the rules of very many queues.
 struct QueueRuleTests {

@@ -5,7 +5,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of what subqueues and timers hold in memory and what is only on disk, against models of the disk, while
 /// commits come during reads.

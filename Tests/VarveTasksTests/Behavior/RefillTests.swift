@@ -5,7 +5,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the entries that the refills of a subqueue pass on disk, including those of tasks that have ended. A refill
 /// begins at the floor of the subqueue, so that it meets none of them.

@@ -6,7 +6,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of `run(until:)`, which runs tasks within time that the operating system grants.
 struct RunUntilTests {

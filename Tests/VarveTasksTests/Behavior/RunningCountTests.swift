@@ -5,7 +5,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the numbers of tasks in each state while some of them run.
 struct RunningCountTests {

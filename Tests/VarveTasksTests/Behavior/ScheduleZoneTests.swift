@@ -3,7 +3,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of schedules whose time zone is another one after a restart: because the program registers another zone, or
 /// because the rules of the zone have changed.

@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of what a scheduler counts and measures, and of the heads of its queues.
 struct SchedulerStatisticsTests {

@@ -4,7 +4,7 @@ import Testing
 import Varve
 import VarveTestSupport
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 @testable import VarveTesting
 
 /// Tests of rules that other suites use without checking them. Each was written for a planted bug that no other test

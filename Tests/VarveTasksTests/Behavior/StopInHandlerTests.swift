@@ -7,7 +7,7 @@ import Testing
 import Varve
 import VarveTestSupport
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 @testable import VarveTesting
 
 /// Tests of handlers that stop the scheduler which runs them, close its database, or wait for their own end otherwise.

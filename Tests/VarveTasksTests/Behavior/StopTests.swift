@@ -2,7 +2,7 @@ import Testing
 import Varve
 import VarveTestSupport
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 @testable import VarveTesting
 
 /// Tests of handlers that end after their attempts were settled, or never.

@@ -4,7 +4,7 @@ import Testing
 @_spi(Extensions) import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of tasks in a database from which a repair has removed rows.
 struct TaskRepairTests {
@@ -39,7 +39,7 @@ struct TaskRepairTests {
     var fixture = try open()
     let parked = try fixture.enqueue("parked") { $0.start = .parked(wakeOn: ["network"]) }
     let other = try fixture.enqueue("other") { $0.start = .parked(wakeOn: ["network"]) }
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let live = try TaskParts(parts).live
       for id in [parked, other] {
         try live.delete(TaskKeys.byID(id, 0))
@@ -61,7 +61,7 @@ struct TaskRepairTests {
   @Test func `a task of which only the row by id is left is gone after a repair, and is not counted`() async throws {
     var fixture = try open()
     let (lost, left) = (try fixture.enqueue("lost"), try fixture.enqueue("left"))
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let parts = try TaskParts(parts)
       guard let (_, position) = try parts.position(of: lost) else { return }
       try parts.live.delete(position.key(of: lost))
@@ -82,7 +82,7 @@ struct TaskRepairTests {
     let other = try fixture.enqueue("other") { $0.start = .parked() }
     try fixture.enqueue("first") { $0.dependsOn = [parent] }
     let second = try fixture.enqueue("second") { $0.dependsOn = [other] }
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let parts = try TaskParts(parts)
       guard let record = try parts.record(parent) else { return }
       for key in [record.position.key(of: parent), TaskKeys.byID(parent, 0)] { try parts.live.delete(key) }
@@ -104,7 +104,7 @@ struct TaskRepairTests {
     var fixture = try open()
     let id = try fixture.enqueue("task") { $0.queue = "images" }
     let number = try #require(try fixture.read { tx in try tx.tasks.queue("images")?.number })
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let parts = try TaskParts(parts)
       for key in [TaskNames.key("images"), TaskNames.next] { try parts.config.delete(key) }
       for key in [TaskNumbers.id, TaskNumbers.start] { try parts.numbers.delete(key) }
@@ -129,7 +129,7 @@ struct TaskRepairTests {
     let id = try fixture.enqueue("moved") { $0.start = .parked() }
     let old = try #require(try fixture.read { tx in try tx.tasks.parts.record(id) })
     #expect(try fixture.write { tx in try tx.retryNow(.id(id)) } == 1)
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let live = try TaskParts(parts).live
       try live.put(old.position.key(of: id), old.bytes)
       try live.put(TaskKeys.byID(id, 0), TaskKeys.byIDValue(.parked, old.position))
@@ -151,7 +151,7 @@ struct TaskRepairTests {
     try fixture.write { tx in
       for number in 0..<count { try tx.enqueue(Note("\(number)")) }
     }
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let live = try TaskParts(parts).live
       var keys: [[UInt8]] = []
       var cursor = try live.cursor(StorageRange(prefix: [TaskKeys.byID]), keysOnly: true)
@@ -196,7 +196,7 @@ struct TaskRepairTests {
     var fixture = try open()
     fixture = try await fill(fixture)
     let rate = 2 + Int(seed % 8)
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let parts = try TaskParts(parts)
       var random = SeededRandom(seed: seed)
       for part in [parts.live, parts.config, parts.ended, parts.counts, parts.numbers] {
@@ -288,7 +288,7 @@ struct TaskRepairTests {
     // Tasks that were running when the process died, one of which is to be cancelled.
     let running = [ids[0], ids[5], ids[10], ids[4]]
     try await fixture.database.claimAndDie(running)
-    try await fixture.database.commitAside { parts in
+    try await fixture.database.commitIndependently { parts in
       let parts = try TaskParts(parts)
       for id in running {
         try parts.live.put(TaskKeys.step(id, 1), [1])

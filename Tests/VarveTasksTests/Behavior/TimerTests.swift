@@ -5,7 +5,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the timers in memory: they are bounded, and those that need not fire wake no one.
 struct TimerTests {

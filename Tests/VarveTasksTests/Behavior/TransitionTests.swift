@@ -5,7 +5,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of single transitions of the state machine, which a scheduler or a transaction makes.
 struct TransitionTests {

@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of how much a turn of the scheduler's loop does. What arrives in the meantime waits for the end of the turn.
 struct TurnSizeTests {

@@ -2,7 +2,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the turns in which queues start their tasks.
 struct TurnTests {

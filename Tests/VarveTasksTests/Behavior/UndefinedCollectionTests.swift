@@ -2,7 +2,7 @@ import Testing
 import VarveTesting
 
 @testable import Varve
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the log line about a collection that the program has not defined.
 struct UndefinedCollectionTests {

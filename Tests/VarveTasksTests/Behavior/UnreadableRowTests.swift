@@ -3,7 +3,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of a scheduler over a database of which some blocks are damaged: what needs them is left out, and everything
 /// else continues.

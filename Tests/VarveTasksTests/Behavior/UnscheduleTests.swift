@@ -6,7 +6,7 @@ import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of schedules that are removed while the scheduler still works on them.
 struct UnscheduleTests {

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the times of cron expressions, including changes of clocks.
 struct CronTests {

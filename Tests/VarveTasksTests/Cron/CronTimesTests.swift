@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 import Testing
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of the times of random expressions, which are compared with those that a clock shows minute by minute.
 struct CronTimesTests {

@@ -4,7 +4,7 @@ import Testing
 import Varve
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of slots that have passed while no scheduler ran, of which there may be very many.
 struct PassedSlotsTests {

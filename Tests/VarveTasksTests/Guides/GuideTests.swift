@@ -6,7 +6,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests that run each example of the guides, and check that it does what the guide describes.
 struct GuideTests {

@@ -5,7 +5,7 @@ import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of what claims and ends of attempts read and write, and of the first tasks of subqueues, which are in memory.
 struct HeadBufferTests {

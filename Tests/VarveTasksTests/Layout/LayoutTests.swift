@@ -7,7 +7,7 @@ import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests of where tasks are stored, of what the scheduler keeps only in memory, and of how much goes into one commit.
 struct LayoutTests {

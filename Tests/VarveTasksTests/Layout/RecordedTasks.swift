@@ -4,7 +4,7 @@ import Varve
 import VarveEngine
 import VarveTestSupport
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// A database whose reads and changes are recorded, and its scheduler.
 struct RecordedTasks {

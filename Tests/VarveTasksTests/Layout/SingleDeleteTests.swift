@@ -5,7 +5,7 @@ import Varve
 import VarveTestSupport
 import VarveTesting
 
-@testable import VarveTasks
+@_spi(Extensions) @testable import VarveTasks
 
 /// Tests that each row of a task is put once before it is removed, because it is removed by a single delete.
 struct SingleDeleteTests {

@@ -96,7 +96,7 @@ struct ReadObservationTests {
     #expect(try await values.next() == [0, 0, 0, 0])
     try await database.write { tx in try tx[handle].part("own").put([1], [7]) }
     #expect(try await values.next() == [0, 7, 0, 0])
-    try await database.commitAside { parts in try parts.part("values", of: handle).put([1], [8]) }
+    try await database.commitIndependently { parts in try parts.part("values", of: handle).put([1], [8]) }
     #expect(try await values.next() == [8, 7, 0, 0])
     try await database.write { tx in try tx[handle].part("counts").add(5, to: [1]) }
     #expect(try await values.next() == [8, 7, 5, 0])
@@ -107,7 +107,7 @@ struct ReadObservationTests {
     let before = runs.withLock { $0 }
     // Changes of other keys must not wake the closure.
     try await database.write { tx in try tx[handle].part("own").put([2], [7]) }
-    try await database.commitAside { parts in try parts.part("values", of: handle).put([0], [8]) }
+    try await database.commitIndependently { parts in try parts.part("values", of: handle).put([0], [8]) }
     try await database.write { tx in try tx[handle].part("own").put([1], [9]) }
     #expect(try await values.next() == [8, 9, 5, 1])
     #expect(runs.withLock { $0 } == before + 1)

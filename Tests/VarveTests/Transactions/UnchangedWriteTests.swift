@@ -10,7 +10,7 @@ import VarveTestSupport
 
 /// Tests of transactions that change nothing, while a commit that they have read is not acknowledged.
 struct UnchangedWriteTests {
-  enum Form: CaseIterable { case write, concurrent, suspended, perform, aside }
+  enum Form: CaseIterable { case write, concurrent, suspended, perform, independent }
 
   private let gate = Gate()
   private let backend: HeldBackend
@@ -37,8 +37,8 @@ struct UnchangedWriteTests {
       inside = try await onThread { try $0.writeConcurrently { try $0.contains(key: 1, in: "c") } }
     case .suspended: inside = try await database.write { tx throws in try tx.contains(key: 1, in: "c") }
     case .perform: inside = try await database.perform { try await database.read { try $0.contains(key: 1, in: "c") } }
-    case .aside:
-      inside = try await database.commitAside { [handle] in try $0.part("values", of: handle).get([1]) != nil }
+    case .independent:
+      inside = try await database.commitIndependently { [handle] in try $0.part("values", of: handle).get([1]) != nil }
     }
     return [inside, try database.look { try $0.contains(key: 1, in: "c") }]
   }

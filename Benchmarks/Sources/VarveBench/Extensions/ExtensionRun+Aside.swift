@@ -12,7 +12,8 @@ extension ExtensionRun {
     var duration: UInt64 { end - begin }
   }
 
-  /// Makes aside commits one after the other, at least a hundredth as many as rows, until the import is committed.
+  /// Makes independent commits one after the other, at least a hundredth as many as rows, until the import is
+  /// committed.
   ///
   /// `time` is the 99th percentile of those that ended before the import's commit began.
   func asides(_ database: Database) throws -> ExtensionMeasurement {
@@ -22,7 +23,8 @@ extension ExtensionRun {
     let failure = Mutex<String?>(nil)
     let spans = Mutex<[Span]>([])
     let done = DispatchSemaphore(value: 0)
-    // The import waits for an aside commit that began after it, so that even an import of few rows overlaps with some.
+    // The import waits for an independent commit that began after it, so that even an import of few rows overlaps with
+    // some.
     let isImporting = Atomic(false)
     let overlapped = DispatchSemaphore(value: 0)
     let least = max(num / 100, 1)
@@ -33,7 +35,7 @@ extension ExtensionRun {
           let key = withUnsafeBytes(of: UInt64(made.count).bigEndian) { [UInt8]($0) }
           let overlaps = isImporting.load(ordering: .acquiring)
           let begin = Clock.now()
-          try await database.commitAside { parts in try parts.part("entries", of: handle).put(key, key) }
+          try await database.commitIndependently { parts in try parts.part("entries", of: handle).put(key, key) }
           made.append(Span(begin: begin, end: Clock.now()))
           if overlaps { overlapped.signal() }
         }
@@ -63,7 +65,7 @@ extension ExtensionRun {
     try require(try database.read { try $0[handle].count() }, all.count)
     let before = all.filter { $0.end < committed.begin }.map(\.duration).sorted()
     let during = all.filter { $0.end >= committed.begin && $0.begin < committed.end }.map(\.duration)
-    guard let longest = before.last else { throw EngineFailure("no aside commit ended before the import") }
+    guard let longest = before.last else { throw EngineFailure("no independent commit ended before the import") }
     func micro(_ nanoseconds: UInt64) -> Double { Double(nanoseconds) / 1e3 }
     var measured = ExtensionMeasurement(time: micro(before[before.count * 99 / 100]))
     measured.note = String(

@@ -44,7 +44,7 @@ final class ChangeSubscription: Sendable {
 
   private func read(after position: CommitVersion, _ database: DatabaseCore) async throws {
     do {
-      let page = try await database.readAside { try database.readFeed(after: position) }
+      let page = try await database.readOnExecutor { try database.readFeed(after: position) }
       buffer.withLock { buffer in
         if let page { buffer.didRead(page) } else { buffer.end() }
       }

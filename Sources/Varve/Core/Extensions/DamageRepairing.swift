@@ -3,7 +3,7 @@
 ///
 /// Such an extension is not built again after a repair of the database. At its next registration its repair runs
 /// instead, in steps, each in a write transaction of its own, before the registration ends.
-public protocol DamageRepairing: DatabaseExtension {
+@_spi(Extensions) public protocol DamageRepairing: DatabaseExtension {
   /// Makes the next step of a repair. Returns whether further steps follow.
   ///
   /// `progress` is what the last step has set, or `nil` at the first one: how far the repair is, and what it has found.

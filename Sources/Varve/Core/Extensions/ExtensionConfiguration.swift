@@ -56,7 +56,7 @@ public struct ExtensionConfiguration: Sendable {
   ///
   /// True suits an extension that keeps a note of what it has written for each row, and updates a row's entries by that
   /// note. A new version of one part then lets it review what all parts have for each row, while these remain in use.
-  public var reviewsWholeParts = false
+  var reviewsWholeParts = false
   /// The names of the parts that must be the same on disk as in this program, if another program writes the database;
   /// `nil` requires all parts to be. Each other part can be read by itself, and one that is missing is not ready.
   var commonParts: [String]?

@@ -11,7 +11,7 @@ public struct Part {
   private let slot: Int
   private let form: PartForm
   private let hasUniqueKeys: Bool
-  /// Whether `commitAside` may use the part.
+  /// Whether `commitIndependently` may use the part.
   let isIndependent: Bool
   private var isChecked = true
 
@@ -28,7 +28,7 @@ public struct Part {
   ///
   /// What is read may have changed by the time of the commit, and if two transactions write a key, the later one wins.
   /// Use it to find keys in ranges that others change all the time, and then read those keys one by one through the
-  /// part itself. In `commitAside` reads are checked in any case.
+  /// part itself. In `commitIndependently` reads are checked in any case.
   @_spi(Extensions) public var unchecked: Part {
     var part = self
     part.isChecked = false
@@ -37,12 +37,13 @@ public struct Part {
 
   /// Notes a key of an independent part that is read or written, so that it is checked at the commit.
   private func note(_ key: [UInt8], _ family: StorageFamily) {
-    // In an aside commit reads are noted anyway, and if two commits write a key without reading it, the later one wins.
-    if isChecked, let writer = open.writer, !writer.isAside { writer.noteIndependent(key, in: family) }
+    // In an independent commit reads are noted anyway, and if two commits write a key without reading it, the later one
+    // wins.
+    if isChecked, let writer = open.writer, !writer.isIndependent { writer.noteIndependent(key, in: family) }
   }
 
   private func note(_ range: StorageRange, _ family: StorageFamily) {
-    if isChecked, let writer = open.writer, !writer.isAside { writer.noteIndependent(range, in: family) }
+    if isChecked, let writer = open.writer, !writer.isIndependent { writer.noteIndependent(range, in: family) }
   }
 
   /// Notes that a key is written. A put of a unique key needs no check, because no other caller puts it.

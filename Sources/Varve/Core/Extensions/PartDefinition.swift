@@ -33,8 +33,8 @@ public struct PartDefinition: Sendable, Hashable {
   /// A Boolean value that indicates whether the part is empty whenever the database is opened, and is then built at
   /// each registration. Default false.
   public var isVolatile = false
-  /// A Boolean value that indicates whether `Database.commitAside` may read and write the part without the writer.
-  /// Default false.
+  /// A Boolean value that indicates whether `Database.commitIndependently` may read and write the part without the
+  /// writer. Default false.
   ///
   /// What a transaction reads or writes of the part is checked at the transaction's commit, which throws `.conflict`
   /// and commits nothing if another commit has changed it since the transaction began. Hooks and builds write to the

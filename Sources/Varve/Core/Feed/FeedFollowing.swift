@@ -23,7 +23,7 @@ struct FeedFollowing: Sendable {
     var position = start
     while !Task.isCancelled {
       let from = position
-      guard let page = try await database.readAside({ try database.readFeed(after: from) }) else { return }
+      guard let page = try await database.readOnExecutor({ try database.readFeed(after: from) }) else { return }
       for event in page.events {
         database.changes.deliver(event, fromFollowing: number)
         position = event.version
@@ -36,14 +36,14 @@ struct FeedFollowing: Sendable {
 extension DatabaseCore {
   /// Runs `body`, which reads the storage, on a thread where it delays no other work. Returns `nil` if the database is
   /// closed.
-  func readAside<Result: Sendable>(_ body: @Sendable () throws -> Result) async throws -> Result? {
+  func readOnExecutor<Result: Sendable>(_ body: @Sendable () throws -> Result) async throws -> Result? {
     if backend.isInMemory { return try changes.whileOpen(body) }
     return try await executor.run { try changes.whileOpen(body) }
   }
 
   /// Runs `body`, a read of this module that may be run twice: at once if it need not wait, and otherwise like
-  /// `readAside(_:)`.
-  func readAtOnceOrAside<Result: Sendable>(_ body: @Sendable () throws -> Result) async throws -> Result? {
+  /// `readOnExecutor(_:)`.
+  func readAtOnceOrOnExecutor<Result: Sendable>(_ body: @Sendable () throws -> Result) async throws -> Result? {
     if !backend.isInMemory {
       let found: Result?? = try changes.whileOpen {
         var result: Result?
@@ -52,7 +52,7 @@ extension DatabaseCore {
       guard let found else { return nil }
       if let found { return found }
     }
-    return try await readAside(body)
+    return try await readOnExecutor(body)
   }
 
   /// Adds a subscription that begins after `version`, or with the next commit if that is `nil`. Also returns the

@@ -75,7 +75,7 @@ public struct Hooks: DatabaseExtension {
 
   /// A configuration that stores nothing, receives no rows that exist already, and lets each closure read the row
   /// before the change.
-  public var configuration: ExtensionConfiguration {
+  @_spi(Extensions) public var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = scope
     configuration.build = .none
@@ -94,11 +94,13 @@ public struct Hooks: DatabaseExtension {
   }
 
   /// Creates the transaction that calls the closures.
-  public func makeTransaction(_ context: ExtensionContext<Self>) -> HooksTransaction { HooksTransaction(self, context) }
+  @_spi(Extensions) public func makeTransaction(_ context: ExtensionContext<Self>) -> HooksTransaction {
+    HooksTransaction(self, context)
+  }
 }
 
 /// Calls the closures of `Hooks` in one transaction.
-public final class HooksTransaction: ExtensionTransaction {
+@_spi(Extensions) public final class HooksTransaction: ExtensionTransaction {
   /// The extension.
   public typealias Definition = Hooks
   private let hooks: Hooks

@@ -29,8 +29,8 @@ public final class WriteTransaction: ReadTransaction {
   /// The replaced rows in collections whose observers compare them, or `nil` if there were none when the transaction
   /// began.
   let replacedRows: ReplacedRows?
-  /// Whether the transaction is an aside commit, which writes only to independent parts, without the writer.
-  var isAside = false
+  /// Whether the transaction is an independent commit, which writes only to independent parts, without the writer.
+  var isIndependent = false
   /// Whether the transaction is concurrent and has encountered something that only the holder of the writer may do, so
   /// that it can't be committed.
   private(set) var needsWriter = false
@@ -83,7 +83,7 @@ public final class WriteTransaction: ReadTransaction {
   /// Throws in a concurrent transaction if an extension that does not support these receives a change. The attempt ends
   /// then, and the closure runs again with the writer held.
   func requireWriter(for other: RegisteredExtension) throws {
-    if reads == nil || isAside || other.traits.configuration.isConcurrent { return }
+    if reads == nil || isIndependent || other.traits.configuration.isConcurrent { return }
     needsWriter = true
     let error = DatabaseError(
       .conflict,

@@ -49,7 +49,7 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
       before.begin()
       var attempts = 1
       while true {
-        let present = try await database.readAtOnceOrAside {
+        let present = try await database.readAtOnceOrOnExecutor {
           try database.publication.snapshot { database.changes.last }
         }
         guard let (snapshot, last) = present else { return nil }
@@ -67,7 +67,8 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
             }
           }
           // The read covers either a few rows, which were just written, or the whole result.
-          let seen = change.isReload ? try await database.readAside(read) : try await database.readAtOnceOrAside(read)
+          let seen =
+            change.isReload ? try await database.readOnExecutor(read) : try await database.readAtOnceOrOnExecutor(read)
           guard let seen else { return nil }
           let found = try reader.compare(seen, change)
           held.observation.didSee(version, seen.rows)

@@ -54,7 +54,7 @@ struct ObservedEdges {
 
 extension RelationshipsTransaction {
   /// Returns the changes of the transaction to its edges, or nil if there are none.
-  public func takeChanges() -> EdgeChanges? {
+  @_spi(Extensions) public func takeChanges() -> EdgeChanges? {
     guard let observed, !observed.isEmpty, let writer = context.writeTransaction else { return nil }
     var changes = EdgeChanges()
     changes.isComplete = observed.isComplete

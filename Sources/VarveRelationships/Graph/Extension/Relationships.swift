@@ -37,9 +37,9 @@ public struct Relationships: DatabaseExtension {
   /// The state of the extension in a transaction.
   public typealias Transaction = RelationshipsTransaction
   /// The locations of files, and the worker that removes them.
-  public typealias Shared = RelationshipsShared
+  @_spi(Extensions) public typealias Shared = RelationshipsShared
   /// The number of files that a commit releases for removal.
-  public typealias Delta = Int
+  @_spi(Extensions) public typealias Delta = Int
   /// The edges that a commit adds, removes and changes.
   public typealias Changes = EdgeChanges
   /// The kind of the extension, "varve.relationships".
@@ -92,7 +92,7 @@ public struct Relationships: DatabaseExtension {
 
   /// The configuration. Delivery is immediate, so that edges of removed rows are hidden at once, and rules are applied
   /// at the end.
-  public var configuration: ExtensionConfiguration {
+  @_spi(Extensions) public var configuration: ExtensionConfiguration {
     // Edges that were added by hand are independent of the version of the program's types.
     var configuration = ExtensionConfiguration(version: "1")
     configuration.events = [.inserts, .updates, .removals]
@@ -106,7 +106,7 @@ public struct Relationships: DatabaseExtension {
 
   /// Throws `.invalidDefinition` if two roots have the same name, or one has none; and if another registration has the
   /// same domain, or roots that contain the same files: one would remove files to which edges of the other lead.
-  public func check(registered: [String: any DatabaseExtension]) throws {
+  @_spi(Extensions) public func check(registered: [String: any DatabaseExtension]) throws {
     for (name, other) in registered {
       guard let other = other as? Relationships else { continue }
       try check(beside: other, named: name)
@@ -141,7 +141,7 @@ public struct Relationships: DatabaseExtension {
   }
 
   /// Resolves the locations of files, and removes the files that earlier opens have left to be removed.
-  public func makeShared(_ view: borrowing SharedView) throws -> RelationshipsShared {
+  @_spi(Extensions) public func makeShared(_ view: borrowing SharedView) throws -> RelationshipsShared {
     let shared = try RelationshipsShared(self, view)
     shared.collectStale()
     shared.removeFiles()
@@ -149,17 +149,19 @@ public struct Relationships: DatabaseExtension {
   }
 
   /// Removes the files that the commit releases.
-  public func didAcknowledge(_ version: CommitVersion, _ delta: Int?, _ shared: RelationshipsShared) {
+  @_spi(Extensions) public func didAcknowledge(_ version: CommitVersion, _ delta: Int?, _ shared: RelationshipsShared) {
     if let delta, delta > 0 { shared.removeFiles() }
   }
 
   /// Returns the approximate memory size of the changes.
-  public func byteCount(of changes: EdgeChanges) -> Int? {
+  @_spi(Extensions) public func byteCount(of changes: EdgeChanges) -> Int? {
     (changes.added.count + changes.removed.count + changes.changed.count + changes.dangling.count) * 400 + 100
   }
 
   /// Creates the state of the extension in a transaction.
-  public func makeTransaction(_ context: ExtensionContext<Relationships>) throws -> RelationshipsTransaction {
+  @_spi(Extensions) public func makeTransaction(_ context: ExtensionContext<Relationships>) throws
+    -> RelationshipsTransaction
+  {
     try RelationshipsTransaction(self, context)
   }
 }

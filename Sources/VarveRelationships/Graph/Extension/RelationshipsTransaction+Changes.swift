@@ -3,7 +3,7 @@
 /// Handles changes of rows.
 extension RelationshipsTransaction {
   /// Collects the edges that a row declares, and notes those that were removed.
-  public func didChange(_ change: borrowing RowChange) throws {
+  @_spi(Extensions) public func didChange(_ change: borrowing RowChange) throws {
     // Most rows of most programs declare no edges.
     if change.event != .removed, observed == nil, !log.hasRemovedRows, case .plain = try kind(of: change) {
       if change.event == .inserted { log.noteInsertion() }
@@ -49,7 +49,7 @@ extension RelationshipsTransaction {
   // MARK: - Missed changes
 
   /// Updates the declared edges of a row that changed without this extension. No rule is applied.
-  public func didMiss(_ key: RowKey, _ row: Row?) throws {
+  @_spi(Extensions) public func didMiss(_ key: RowKey, _ row: Row?) throws {
     guard let number = try context.transaction.collectionNumber(of: key.collection) else { return }
     var end: [UInt8] = []
     key.withBytes { EdgeFormat.append(row: number, $0, to: &end) }
@@ -61,7 +61,7 @@ extension RelationshipsTransaction {
 
   /// Handles the removal of all rows of a collection. Returns true if no edge begins or ends in it, so that nothing has
   /// to be done; otherwise rules are applied to each row.
-  public func removesAll(in collection: String?) throws -> Bool {
+  @_spi(Extensions) public func removesAll(in collection: String?) throws -> Bool {
     // Without knowledge of all edges, the edges are removed without rules.
     guard try isComplete else {
       try removeDeclared(in: collection)

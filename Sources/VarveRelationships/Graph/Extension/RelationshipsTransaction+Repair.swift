@@ -9,7 +9,7 @@ extension RelationshipsTransaction {
   /// from the other one. The attribute of an edge whose entry by source is lost is lost, too.
   ///
   /// Complexity: one lookup for each entry of such edges.
-  public func didFinishBuild() throws {
+  @_spi(Extensions) public func didFinishBuild() throws {
     let family = families.manual
     var missing: [(key: [UInt8], value: [UInt8])] = []
     var cursor = try family.from.cursor()

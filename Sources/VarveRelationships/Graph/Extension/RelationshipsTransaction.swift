@@ -57,18 +57,18 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   }
 
   /// Returns the number of files that the commit releases, or nil if there are none.
-  public func takeDelta(_ version: CommitVersion) -> Int? { removedFiles == 0 ? nil : removedFiles }
+  @_spi(Extensions) public func takeDelta(_ version: CommitVersion) -> Int? { removedFiles == 0 ? nil : removedFiles }
 
   // MARK: - Savepoints
 
   /// Returns a number for the current state of the log.
-  public func mark() -> Int {
+  @_spi(Extensions) public func mark() -> Int {
     marks.append(log.mark)
     return marks.count - 1
   }
 
   /// Removes what was noted after a savepoint.
-  public func rollBack(to mark: Int) {
+  @_spi(Extensions) public func rollBack(to mark: Int) {
     log.rollBack(to: marks[mark])
     marks.removeSubrange((mark + 1)...)
   }

@@ -3,7 +3,7 @@ internal import Synchronization
 @_spi(Extensions) internal import Varve
 
 /// The shared state of a domain in memory: the locations of its files, and the worker that removes them.
-public final class RelationshipsShared: Sendable {
+@_spi(Extensions) public final class RelationshipsShared: Sendable {
   let locations: FileLocations
   let retainingEdges = RetainingEdges()
   private let worker: DatabaseWorker

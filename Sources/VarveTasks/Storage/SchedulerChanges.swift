@@ -3,7 +3,7 @@ internal import Varve
 /// The changes of one commit that the scheduler makes beside the writer, while the commit is made.
 ///
 /// They consist of rows, and of the effects on subqueues and timers.
-final class AsideChanges: TaskChanging {
+final class SchedulerChanges: TaskChanging {
   let parts: TaskParts
   private let now: Int64
   private let continuous: Duration
@@ -11,7 +11,7 @@ final class AsideChanges: TaskChanging {
   private lazy var wallSpans = dispatcher.wallSpans
   var counts = TaskCounts()
   /// The effects on subqueues and timers, which apply when the commit has been made.
-  private(set) var result = AsideDelta()
+  private(set) var result = SchedulerDelta()
   /// The number of children that the commit may still change, of all tasks that end in it.
   private var childBudget: Int
 
@@ -65,7 +65,7 @@ final class AsideChanges: TaskChanging {
   }
 
   /// Writes the counts and returns the effects of the commit. No other change may follow.
-  func finish() throws -> AsideDelta {
+  func finish() throws -> SchedulerDelta {
     try counts.write(to: parts.counts)
     result.childrenLeft = childBudget
     if !result.removed.isEmpty, !result.entries.isEmpty {

@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import Varve
 
 /// Tests of commits of independent parts, concurrent with the writer.
-struct AsideTests {
+struct IndependentCommitTests {
   private struct Stop: Error {}
 
   private static func scripted(sharesRows: Bool = false) -> Scripted {
@@ -34,7 +34,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `aside commits run while a transaction has the writer, and both are there afterwards`(
+  func `independent commits run while a transaction has the writer, and both are there afterwards`(
     kind: StorageKind
   ) async throws {
     let site = try StorageSite(kind)
@@ -42,7 +42,7 @@ struct AsideTests {
     try await database.perform {
       try await database.write { tx in try tx.set("row", key: 1, in: "rows") }
       for number in 1...3 {
-        let count = try await database.commitAside { parts in
+        let count = try await database.commitIndependently { parts in
           let values = try parts.part("values", of: handle)
           try values.put([UInt8(number)], [1])
           try parts.part("counts", of: handle).add(1, to: [1])
@@ -50,7 +50,7 @@ struct AsideTests {
         }
         #expect(count == number)
       }
-      // Outside of the transaction, readers already see the commits aside, but not the row.
+      // Outside of the transaction, readers already see the independent commits, but not the row.
       let seen = try database.core.read { tx in (try tx[handle].part("values").count(), try tx.count(in: "rows")) }
       #expect(seen == (3, 0))
     }
@@ -59,7 +59,7 @@ struct AsideTests {
       #expect(try tx[handle].part("counts").counter([1]) == 3)
       #expect(try tx.count(in: "rows") == 1)
     }
-    #expect(database.statistics.asideCommits == 3 && database.statistics.asideConflicts == 0)
+    #expect(database.statistics.independentCommits == 3 && database.statistics.independentConflicts == 0)
     try await database.close()
     let (again, handleAgain) = try Self.open(site)
     try await again.read { tx throws in #expect(try tx[handleAgain].part("values").count() == 3) }
@@ -67,7 +67,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `a transaction conflicts with an aside commit only by the keys of independent parts that it used`(
+  func `a transaction conflicts with an independent commit only by the keys of independent parts that it used`(
     kind: StorageKind
   ) async throws {
     let site = try StorageSite(kind)
@@ -89,7 +89,7 @@ struct AsideTests {
           try tx.set("row", key: key, in: "rows")
           try use(try tx[handle].part("values"))
         }
-        try await database.commitAside { try $0.part("values", of: handle).put([1], [UInt8(key)]) }
+        try await database.commitIndependently { try $0.part("values", of: handle).put([1], [UInt8(key)]) }
       }
     }
     for (index, (name, use)) in conflicts.enumerated() {
@@ -108,11 +108,11 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `an aside commit runs again if something that it read has changed`(kind: StorageKind) async throws {
+  func `an independent commit runs again if something that it read has changed`(kind: StorageKind) async throws {
     let site = try StorageSite(kind)
     let (database, handle) = try Self.open(site)
     let attempts = Mutex(0)
-    try await database.commitAside { parts in
+    try await database.commitIndependently { parts in
       let part = try parts.part("values", of: handle)
       let before = try part.get([1])
       let attempt = attempts.withLock { attempts in
@@ -128,7 +128,7 @@ struct AsideTests {
     #expect(try database.look { try $0[handle].part("values").get([2]) } == [3])
     attempts.withLock { $0 = 0 }
     await #expect(throws: DatabaseError.self) {
-      try await database.commitAside { parts in
+      try await database.commitIndependently { parts in
         attempts.withLock { $0 += 1 }
         let part = try parts.part("values", of: handle)
         try Self.increase(part, [5])
@@ -141,7 +141,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `many tasks of aside commits and transactions lose no change, and readers never see an older version`(
+  func `many tasks of independent commits and transactions lose no change, and readers never see an older version`(
     kind: StorageKind
   ) async throws {
     let site = try StorageSite(kind)
@@ -189,7 +189,7 @@ struct AsideTests {
   }
 
   /// The catalog commits definitions by itself: here, another program's commit takes that role.
-  @Test func `readers never see an older version if the catalog commits between an aside commit's two steps`()
+  @Test func `readers never see an older version if the catalog commits between an independent commit's two steps`()
     async throws
   {
     let site = try StorageSite(.toy)
@@ -199,7 +199,7 @@ struct AsideTests {
     let family = try #require(try backend.families().first)
     let core = database.core
     let seen = Seen()
-    try await database.commitAside { parts in
+    try await database.commitIndependently { parts in
       try parts.part("values", of: handle).put([1], [1])
       // From here on, the next snapshot is the one before the commit.
       backend.onAnswer { call in
@@ -238,7 +238,7 @@ struct AsideTests {
     try await database.close()
   }
 
-  /// Runs four tasks of aside commits and two of writes, with both durabilities.
+  /// Runs four tasks of independent commits and two of writes, with both durabilities.
   private static func mix(_ database: Database, _ handle: ExtensionHandle<Scripted>, _ count: Int) async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for task in 0..<4 {
@@ -246,7 +246,7 @@ struct AsideTests {
           for round in 0..<count {
             let durability: StorageDurability = (round + task) % 3 == 0 ? .power : .process
             try await Self.again {
-              try await database.commitAside(durability: durability) { parts in
+              try await database.commitIndependently(durability: durability) { parts in
                 try parts.part("counts", of: handle).add(1, to: [1])
                 try Self.increase(try parts.part("values", of: handle), [1])
               }
@@ -285,7 +285,7 @@ struct AsideTests {
     let database = try await Database.open(backend, path: "failing")
     let handle = try database.registerReady(Self.scripted(), as: "jobs")
     try database.change { try $0.set(0, key: 0, in: "rows") }
-    try await database.commitAside { try $0.part("values", of: handle).put([0], []) }
+    try await database.commitIndependently { try $0.part("values", of: handle).put([0], []) }
     backend.inject(.failing(isDurable: false))
     func code(_ body: () async throws -> Void) async -> DatabaseError.Code? {
       do {
@@ -295,7 +295,7 @@ struct AsideTests {
     }
     for key in [UInt8(1), 2] {
       #expect(
-        await code { try await database.commitAside { try $0.part("values", of: handle).put([key], []) } }
+        await code { try await database.commitIndependently { try $0.part("values", of: handle).put([key], []) } }
           == .outcomeUnknown)
     }
     #expect(await code { try await database.write { try $0.set(1, key: 1, in: "rows") } } == .outcomeUnknown)
@@ -304,13 +304,13 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `an acknowledged aside commit survives the death of the process`(kind: StorageKind) async throws {
+  func `an acknowledged independent commit survives the death of the process`(kind: StorageKind) async throws {
     let site = try StorageSite(kind)
     let (database, handle) = try Self.open(site)
     // The toy storage ends with the process.
     try? await database.perform {
       try await database.write { tx in try tx.set("row", key: 1, in: "rows") }
-      try await database.commitAside(durability: .power) { try $0.part("values", of: handle).put([1], [1]) }
+      try await database.commitIndependently(durability: .power) { try $0.part("values", of: handle).put([1], [1]) }
       try site.abandon()
     }
     let (again, handleAgain) = try Self.open(site)
@@ -326,7 +326,7 @@ struct AsideTests {
   func `savepoints undo their part, and an error undoes everything`(kind: StorageKind) async throws {
     let site = try StorageSite(kind)
     let (database, handle) = try Self.open(site)
-    try await database.commitAside { parts in
+    try await database.commitIndependently { parts in
       let part = try parts.part("values", of: handle)
       try part.put([1], [1])
       try? parts.savepoint {
@@ -337,7 +337,7 @@ struct AsideTests {
       try parts.savepoint { try part.put([3], [3]) }
     }
     await #expect(throws: Stop.self) {
-      try await database.commitAside { parts in
+      try await database.commitIndependently { parts in
         try parts.part("values", of: handle).put([4], [4])
         throw Stop()
       }
@@ -352,9 +352,9 @@ struct AsideTests {
   @Test func `parts that are not independent, not built or not registered are refused`() async throws {
     let database = try await Database.inMemory()
     let handle = try database.registerReady(Self.scripted(), as: "jobs")
-    func code(_ body: @escaping @Sendable (AsideParts) throws -> Void) async -> DatabaseError.Code? {
+    func code(_ body: @escaping @Sendable (IndependentParts) throws -> Void) async -> DatabaseError.Code? {
       do {
-        try await database.commitAside { try body($0) }
+        try await database.commitIndependently { try body($0) }
         return nil
       } catch { return (error as? DatabaseError)?.code }
     }

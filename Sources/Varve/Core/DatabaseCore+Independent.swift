@@ -1,74 +1,77 @@
 internal import Synchronization
 
-/// The aside lane: commits of independent parts alone, which never wait for the writer.
+/// The independent lane: commits of independent parts alone, which never wait for the writer.
 ///
 /// ```
 ///  writer's lane   ─ closure ────────────────┐ commit lock ┌─ durable ─▶ acknowledged
-///  aside           ─ closure ┐ commit lock ┌─ durable ─▶ acknowledged
+///  independent     ─ closure ┐ commit lock ┌─ durable ─▶ acknowledged
 /// ```
 /// The closure runs on the storage's snapshot, and the storage checks at the commit what the closure has read. The
 /// commit lock (`DatabaseCore.commitLock`) puts the commits of both lanes in one order: only while it is held is the
 /// snapshot before a commit taken, the commit's number assigned by the publication, and the commit's batch submitted,
-/// which also records the last commit that has to survive a loss of power. An aside commit therefore waits for the one
-/// batch that is being inserted, and is acknowledged after the syncs that the commits before it wait for.
+/// which also records the last commit that has to survive a loss of power. An independent commit therefore waits for
+/// the one batch that is being inserted, and is acknowledged after the syncs that the commits before it wait for.
 ///
-/// An aside commit changes no rows: it calls no hook, adds no entry to the feed, and has no change set. Extensions with
-/// shared state receive the commit without a delta.
+/// An independent commit changes no rows: it calls no hook, adds no entry to the feed, and has no change set.
+/// Extensions with shared state receive the commit without a delta.
 extension DatabaseCore {
   /// The writes of an extension that belong to the last commit, or `nil` if there are none.
   struct LastWrites {
-    var body: (@Sendable (AsideParts) throws -> Void)?
+    var body: (@Sendable (IndependentParts) throws -> Void)?
   }
 
   /// The maximum number of times that the closure runs.
-  static let asideAttempts = 64
+  static let independentAttempts = 64
 
-  func commitAside<Result: Sendable>(
-    _ terms: WriteTerms, _ body: @Sendable (AsideParts) throws -> Result
+  func commitIndependently<Result: Sendable>(
+    _ terms: WriteTerms, _ body: @Sendable (IndependentParts) throws -> Result
   ) async throws -> Result {
     try enter()
     defer { leave() }
     try requireWritable()
     return try await writerExecutor.runTask {
-      for _ in 0..<Self.asideAttempts {
+      for _ in 0..<Self.independentAttempts {
         try Task.checkCancellation()
-        if let (result, commit) = try attemptAside(terms, body) {
+        if let (result, commit) = try attemptIndependently(terms, body) {
           try await commit.waitSuspended(in: self)
-          counts.asideCommits.add(1, ordering: .relaxed)
+          counts.independentCommits.add(1, ordering: .relaxed)
           return result
         }
-        counts.asideConflicts.add(1, ordering: .relaxed)
+        counts.independentConflicts.add(1, ordering: .relaxed)
       }
       throw DatabaseError(
-        .conflict, "other commits have changed what the closure reads, \(Self.asideAttempts) times; begin it again")
+        .conflict,
+        "other commits have changed what the closure reads, \(Self.independentAttempts) times; begin it again")
     }
   }
 
   /// Makes one attempt to commit. Returns `nil` if something that the closure has read was changed by another commit,
   /// or if the extensions have changed.
-  private func attemptAside<Result>(
-    _ terms: WriteTerms, _ body: (AsideParts) throws -> Result
+  private func attemptIndependently<Result>(
+    _ terms: WriteTerms, _ body: (IndependentParts) throws -> Result
   ) throws -> (Result, AppliedCommit)? {
     let snapshot = try backend.snapshot()
     let transaction = try WriteTransaction(database: self, snapshot: snapshot, label: terms.label)
     transaction.reads = StorageCheck(snapshot)
-    transaction.isAside = true
+    transaction.isIndependent = true
     defer { transaction.end() }
-    let parts = AsideParts(transaction)
+    let parts = IndependentParts(transaction)
     do {
       let result = try body(parts)
       if transaction.pending.isEmpty {
         let read = commitInFlight(readAt: transaction.version)
         return (result, AppliedCommit(number: read?.number, ticket: read?.ticket, completions: []))
       }
-      return try commitLock.withLock { _ in try giveAside(parts, terms) }.map { (result, $0) }
+      return try commitLock.withLock { _ in try submitIndependent(parts, terms) }.map { (result, $0) }
     } catch let error as DatabaseError where error.code == .conflict || error.code == .snapshotTooOld {
       return nil
     }
   }
 
   /// Sets what the last commit writes.
-  func writeAtClose(_ body: @escaping @Sendable (AsideParts) throws -> Void) { lastWrites.withLock { $0.body = body } }
+  func writeAtClose(_ body: @escaping @Sendable (IndependentParts) throws -> Void) {
+    lastWrites.withLock { $0.body = body }
+  }
 
   /// Makes the last commit, when the database is closed. No transaction runs, and none can begin any more, so nothing
   /// follows this commit, even if the storage then fails to close.
@@ -77,14 +80,14 @@ extension DatabaseCore {
   /// after the death of the process.
   func commitLast() {
     guard !backend.isReadOnly, let body = lastWrites.withLock({ $0.body }),
-      let (_, commit) = try? attemptAside(WriteTerms(label: "close"), body)
+      let (_, commit) = try? attemptIndependently(WriteTerms(label: "close"), body)
     else { return }
     try? commit.ticket?.wait()
     if let number = commit.number { publication.refused(number) }
   }
 
   /// Gives the batch to the storage, with the commit lock held. Returns `nil` if the extensions have changed.
-  private func giveAside(_ parts: AsideParts, _ terms: WriteTerms) throws -> AppliedCommit? {
+  private func submitIndependent(_ parts: IndependentParts, _ terms: WriteTerms) throws -> AppliedCommit? {
     guard parts.isCurrent else { return nil }
     let transaction = parts.transaction
     let number = try publication.begin().number

@@ -1,7 +1,8 @@
-/// The independent parts of extensions in one aside commit: see `Database.commitAside(label:durability:_:)`.
+/// The independent parts of extensions in one independent commit: see
+/// `Database.commitIndependently(label:durability:_:)`.
 ///
 /// It belongs to the closure that receives it, and to the thread that runs the closure.
-public final class AsideParts {
+public final class IndependentParts {
   let transaction: WriteTransaction
   private var opened: [OpenExtension] = []
 
@@ -50,4 +51,4 @@ public final class AsideParts {
 }
 
 @available(*, unavailable)
-extension AsideParts: Sendable {}
+extension IndependentParts: Sendable {}

@@ -5,9 +5,9 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The commits aside: commits of independent parts, between transactions and inside them.
+/// The independent commits: commits of independent parts, between transactions and inside them.
 extension ExtensionRun {
-  /// An operation of an aside commit, drawn beforehand because its closure runs on another thread.
+  /// An operation of an independent commit, drawn beforehand because its closure runs on another thread.
   private enum Operation: Sendable {
     case put(Int, Int64), delete(Int), add(Int, Int64), get(Int), counter(Int), countValues
 
@@ -59,12 +59,12 @@ extension ExtensionRun {
     }
   }
 
-  /// Makes an aside commit, or one that throws. One made inside a transaction may cause that to be refused.
-  func aside(_ step: ExtensionStep) throws {
+  /// Makes an independent commit, or one that throws. One made inside a transaction may cause that to be refused.
+  func independent(_ step: ExtensionStep) throws {
     let operations = (0..<(1 + random.below(6))).map { _ in Operation.draw(&random) }
     // Operations from this index to the end are undone by a savepoint.
     let undoneFrom = random.oneIn(4) ? random.below(operations.count) : nil
-    let isUndone = step == .asideUndone
+    let isUndone = step == .independentUndone
     note(step, operations.count, undoneFrom ?? -1)
     var after = committed
     var kept = operations
@@ -83,7 +83,7 @@ extension ExtensionRun {
     let terms = WriteTerms(durability: random.oneIn(8) ? .power : .process)
     do {
       let found = try Self.waiting(core) {
-        try await core.commitAside(terms) { parts in
+        try await core.commitIndependently(terms) { parts in
           let values = try parts.part("asideValues", of: Self.parts)
           let sums = try parts.part("asideSums", of: Self.parts)
           var found: [Int64?] = []
@@ -102,18 +102,18 @@ extension ExtensionRun {
           return found
         }
       }
-      if isUndone { throw ContractBroken("a closure threw, and its aside commit did not") }
-      try expect(found, expected, "what an aside commit reads")
+      if isUndone { throw ContractBroken("a closure threw, and its independent commit did not") }
+      try expect(found, expected, "what an independent commit reads")
       committed = after
       for (form, key) in kept.compactMap(\.change) { use.change(form, key) }
       // Inside a transaction this thread reads the transaction's snapshot.
-      if step != .asideInside { try noteCommitted() }
+      if step != .independentInside { try noteCommitted() }
     } catch is Stop {
-      guard isUndone else { throw ContractBroken("an aside commit threw what its savepoint threw") }
+      guard isUndone else { throw ContractBroken("an independent commit threw what its savepoint threw") }
     }
   }
 
-  /// Runs threads that write in transactions and aside concurrently.
+  /// Runs threads that write in transactions and in independent commits concurrently.
   ///
   /// At the end, all additions are there and each number is counted once, and no reader has meanwhile seen an earlier
   /// snapshot.
@@ -145,7 +145,7 @@ extension ExtensionRun {
               try core.write(terms) { tx in try Self.count(tx[Self.parts][.asideSums], tx[Self.parts][.asideValues]) }
             } else {
               try Self.waiting(core) {
-                try await core.commitAside(terms) { parts in
+                try await core.commitIndependently(terms) { parts in
                   try Self.count(
                     parts.part("asideSums", of: Self.parts), parts.part("asideValues", of: Self.parts))
                 }

@@ -1,5 +1,5 @@
 /// The effects of a commit of the scheduler on subqueues and timers, besides the attempts that it begins and ends.
-struct AsideDelta: Sendable {
+struct SchedulerDelta: Sendable {
   var entries: [(subqueue: SubqueueID, entry: QueuedTask)] = []
   var timers: [TimedTask] = []
   var removed: [(subqueue: SubqueueID, id: TaskID, key: [UInt8])] = []
