@@ -67,7 +67,7 @@ struct ActionPayload: TaskPayload {
   private let definition: TaskQueueActions
   private let context: ExtensionContext<TaskQueueActions>
   private let tasks: Part
-  /// The closure to call when the storage has accepted the commit, or `nil` if nothing is to be called.
+  /// The closure to call when the storage has accepted the commit, or `nil` if there is none.
   private var atCommit: (() -> Void)?
 
   init(_ definition: TaskQueueActions, _ context: ExtensionContext<TaskQueueActions>) throws {

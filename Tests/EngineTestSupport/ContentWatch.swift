@@ -96,7 +96,7 @@ public final class ContentWatch: Sendable {
     }
   }
 
-  /// Returns the engine if this job is to be checked, or `nil` if not.
+  /// Returns the engine if this job must be checked, or `nil` if not.
   private func choose(_ name: String) -> Engine? {
     guard name.hasPrefix("compaction") || name == "flush" else { return nil }
     return state.withLock { state in

@@ -197,7 +197,7 @@ struct MemTableConcurrencyTests {
     // The first leaf is being changed now: at most 64 of the first keys are in it. A search for the first key of the
     // second leaf begins before all versions of it, which is at the end of the first leaf.
     for index in TreeNode.capacity + 1..<count where shared.memTable.get(KeyFamily.digits(index * 2), at: 1) == nil {
-      shared.fault("key \(index) not found beside a stopped writer")
+      shared.fault("key \(index) not found while a writer is stopped")
     }
     var iterator = shared.memTable.makeIterator()
     iterator.seekToLast()

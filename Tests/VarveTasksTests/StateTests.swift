@@ -24,8 +24,8 @@ struct StateTests {
     var testDescription: String { "\(number)" }
   }
 
-  /// The transitions of `TaskTransitions.md`. Numbers 1 to 4 begin a task, and 24 to 26 end its row, so these are no
-  /// changes of this value.
+  /// The transitions of `TaskTransitions.md`. Numbers 1 to 4 begin a task, and 24 to 26 end its row, so these are
+  /// not changes of this value.
   static let transitions: [Transition] = [
     Transition(number: 5, change: .due, from: [.scheduled, .retryWait], to: .ready),
     Transition(number: 6, change: .parentsDone(isDue: true), from: [.blocked], to: .ready),

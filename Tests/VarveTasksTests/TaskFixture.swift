@@ -148,7 +148,7 @@ final class TaskFixture: Sendable {
     try database.read { tx in try tx.tasks.config.get(ConfigKeys.progress(id)).map { try HandlerProgress($0) } }
   }
 
-  /// Expects that no rows are left of tasks that have not ended, and none of parents whose children are to be changed.
+  /// Expects that no rows are left of tasks that have not ended, and none of parents whose children must be changed.
   func expectNothingLeft(_ location: SourceLocation = #_sourceLocation) throws {
     let (rows, parents) = (try rowCount(), try configCount(ConfigKeys.pending))
     #expect(rows == 0, sourceLocation: location)

@@ -342,7 +342,7 @@ final class TaskModelTurnRun {
     return own < rules.runningMaximum(hasKey: subqueue.contains("#")) && all < rules.runningMaximum
   }
 
-  /// Returns whether the tasks of a subqueue are to be read from disk. Others begin while that is done.
+  /// Returns whether the tasks of a subqueue must be read from disk. Others begin while that is done.
   private func mustBeRead(_ subqueue: String) -> Bool {
     let parts = subqueue.split(separator: "#")
     return fixture.scheduler.dispatcher.state.withLock { state in

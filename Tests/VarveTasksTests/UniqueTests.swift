@@ -41,7 +41,7 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a unique key that a commit beside the transaction gives to another task conflicts, also with parents`()
+  @Test func `a unique key that a concurrent commit gives to another task conflicts, also with parents`()
     async throws
   {
     let fixture = try TaskFixture()

@@ -188,7 +188,7 @@ public final class EngineBackend: StorageBackend {
   ) throws -> any StorageTicket {
     try requireOpen()
     guard let writing = writing as? EngineWriting else {
-      throw DatabaseError(.invalidArgument, "what is to be committed was begun in another storage")
+      throw DatabaseError(.invalidArgument, "the write to commit was begun in another storage")
     }
     return try mapped { try submit(try writing.packed(room: batch.byteCount), batch, check, durability) }
   }

@@ -44,7 +44,7 @@ struct CatchingUpPace {
     return count >= ExtensionBuild.chunkRows || ContinuousClock.now - begin >= ExtensionBuild.chunkDuration
   }
 
-  /// Ends a chunk that is to be committed. `ownRows` is the number of rows that the extension has changed in it.
+  /// Ends a chunk that will be committed. `ownRows` is the number of rows that the extension has changed in it.
   mutating func end(_ count: Int, changing ownRows: UInt64, at position: FeedPosition) {
     self.ownRows = ownRows
     commitsPassed += position.version - min(first, position.version)

@@ -200,7 +200,7 @@ extension WriteTransaction {
     try check()
     try requireRowsWritable()
     guard reads == nil else {
-      throw DatabaseError(.invalidArgument, "a definition is replaced in a write that runs beside others; use write")
+      throw DatabaseError(.invalidArgument, "a definition can't be replaced in a concurrent write; use write")
     }
     guard !hooks.isRunning, !hooks.isFlushing, hooks.rowBan == nil else {
       throw DatabaseError(

@@ -72,7 +72,7 @@ extension DatabaseCore {
     return try await writeInTurn(terms, body)
   }
 
-  /// A transaction whose closure has run, and which is to be committed once it has the writer.
+  /// A transaction whose closure has run, and which will be committed once it has the writer.
   private struct Attempt<Result>: @unchecked Sendable {
     // Sendable: the transaction is passed from one thread to the next, and never used by two at once.
     let transaction: WriteTransaction

@@ -2,7 +2,7 @@
 public struct CollectionChange: Sendable {
   /// The last commit whose changes are included here or were delivered before. What is read from now on is not older.
   public let version: CommitVersion
-  /// A Boolean value that indicates whether anything may have changed, so that everything is to be read again.
+  /// A Boolean value that indicates whether anything may have changed, so that everything must be read again.
   ///
   /// It is true at first, after a clearing, and if more rows changed than are worth a list. The lists are empty then.
   public let isReload: Bool

@@ -62,7 +62,7 @@ final class CompactionJob: Sendable {
 
   private var compaction: Compaction {
     // `complete` clears the work, after the last part.
-    guard let compaction = work.withLock({ $0 }) else { fatalError("a compaction does not go on after its end") }
+    guard let compaction = work.withLock({ $0 }) else { fatalError("a compaction does not continue after its end") }
     return compaction
   }
 

@@ -176,7 +176,7 @@ private final class CommitStream: Sendable {
 extension Engine {
   /// Opens a database read-only to follow it, while another process writes it or may start to.
   ///
-  /// Changes only the file `SHARED`, if it has write permission: a count, and a slot while it reads the log beside a
+  /// Changes only the file `SHARED`, if it has write permission: a count, and a slot while it reads the log of a
   /// faster writer. Only the options for memory apply. Throws the errors of `open` with `readOnly`.
   public static func follow(
     at path: String, options: EngineOptions = EngineOptions(), environment: EngineEnvironment = .system

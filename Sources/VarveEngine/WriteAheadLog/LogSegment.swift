@@ -110,7 +110,7 @@ final class LogSegment: @unchecked Sendable {
   /// Appends one record whose payload is `head`, which is small, followed by `body`, which is not copied.
   ///
   /// There must be room. A failure leaves `tail` where it was: without the header, which is written last, the pieces
-  /// are no record.
+  /// are not a record.
   @inline(never)
   func append(
     _ kind: LogFormat.RecordKind, sequence: SequenceNumber, head: ByteView, body: ByteView

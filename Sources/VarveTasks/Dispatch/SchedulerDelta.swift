@@ -13,7 +13,7 @@ struct SchedulerDelta: Sendable {
   /// The tasks that others depend on from now on.
   var parents: [TaskID] = []
   var names: [(name: QueueName, queue: TaskNames.Queue)] = []
-  /// The attempts that are to be cancelled.
+  /// The attempts that must be cancelled.
   var cancelling: [TaskRun] = []
   /// The number of children that the commit might have changed besides those that it has.
   var childrenLeft = 0

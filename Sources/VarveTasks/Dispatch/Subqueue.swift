@@ -54,7 +54,7 @@ final class Subqueue {
   static let entryMaximum = 512
   static let refillCount = 256
 
-  /// Creates a subqueue. `isOnDisk` says whether it has tasks on disk that are to be read.
+  /// Creates a subqueue. `isOnDisk` says whether it has tasks on disk that must be read.
   init(_ id: SubqueueID, _ queue: QueueState, isOnDisk: Bool) {
     self.id = id
     self.queue = queue
@@ -68,7 +68,7 @@ final class Subqueue {
   func entry(_ number: Int) -> QueuedTask { entries[begin + number] }
   /// Whether the subqueue has no task, runs none, and has nothing to remember.
   var isIdle: Bool { first == nil && end == nil && runningCount == 0 && !isRefilling && skipped == nil }
-  /// Whether tasks are to be read from disk now.
+  /// Whether tasks must be read from disk now.
   var needsRefill: Bool { first == nil && end != nil && !isRefilling }
 
   // MARK: - Running attempts

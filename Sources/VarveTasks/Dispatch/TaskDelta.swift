@@ -18,9 +18,9 @@ internal import Varve
   var parents: [TaskID] = []
   /// The running tasks that others name as those that they depend on, with these.
   var waits: [(parent: TaskID, child: TaskID)] = []
-  /// The tasks whose children are to be examined.
+  /// The tasks whose children must be examined.
   var pending: [TaskID] = []
-  /// The running tasks that are to be cancelled.
+  /// The running tasks that must be cancelled.
   var cancelled: [TaskID] = []
   var names: [(name: QueueName, queue: TaskNames.Queue)] = []
   /// The id up to which the disk records that ids may have been assigned, or 0 if the commit does not record it.

@@ -3,7 +3,7 @@ internal import FutexLocks
 internal import Synchronization
 internal import Varve
 
-/// The work that a scheduler does next, in one commit beside the writer: a turn of its loop.
+/// The work that a scheduler does next, in one independent commit: a turn of its loop.
 struct TurnWork {
   var settlements: [Settlement] = []
   /// The tasks whose time has come, with the keys of their rows.
@@ -27,13 +27,13 @@ struct TurnWork {
   var hasOnlyBegun = false
   /// The keys of claims that are deleted, because their tasks have changed.
   var strayClaims: [[UInt8]] = []
-  /// The subqueues whose tasks are to be read from disk, each with the key to start from.
+  /// The subqueues whose tasks must be read from disk, each with the key to start from.
   var refills: [(subqueue: SubqueueID, from: [UInt8])] = []
-  /// The first tasks of subqueues whose values are to be read.
+  /// The first tasks of subqueues whose values must be read.
   var loads: [(subqueue: SubqueueID, key: [UInt8])] = []
   /// The tasks that have ended, and whose children are to receive this.
   var pending: [TaskID] = []
-  /// The tokens of queues that are to be written.
+  /// The tokens of queues that must be written.
   var tokens: [(queue: UInt32, bucket: TokenBucket)] = []
   /// The schedules whose next time may have come.
   var schedules: [String] = []
@@ -41,7 +41,7 @@ struct TurnWork {
   var requests: [ChangeRequest] = []
   /// The queues whose waiting tasks move up.
   var ageing: [UInt32] = []
-  /// The key from which on rows of timers are to be read, or `nil` if none are.
+  /// The key from which on rows of timers must be read, or `nil` if none are.
   var timersFrom: [UInt8]?
   /// The errors for rows of subqueues that can't be read.
   var damaged: [DamagedTask] = []
@@ -50,7 +50,7 @@ struct TurnWork {
 
   /// The number of timers that have fired.
   var timerCount = 0
-  /// Whether more subqueues are to be looked at in the next turn.
+  /// Whether more subqueues must be looked at in the next turn.
   var isUnfinished = false
   /// The number of children that the commit may change.
   var childMaximum = TurnWork.batchMaximum
@@ -95,7 +95,7 @@ struct TurnWork {
 }
 
 extension TaskDispatcher {
-  /// Returns the work to be done now, or `nil` if nothing is to be done. New work then wakes the host.
+  /// Returns the work to do now, or `nil` if there is none. New work then wakes the host.
   ///
   /// The work consists, in this order, of what has ended, what is due, and what begins. `start` is the number of the
   /// start that asks: if another host runs tasks by now, the result is `nil`. On a full disk
@@ -167,7 +167,7 @@ extension TaskDispatcher {
 
   /// Ends an attempt as its handler says, which has taken some nanoseconds.
   ///
-  /// Returns the host if it is to be woken, the attempt that the worker runs next, and whether the end was refused
+  /// Returns the host if it must be woken, the attempt that the worker runs next, and whether the end was refused
   /// because the attempt was ended otherwise.
   func finish(
     _ run: TaskRun, _ end: AttemptEnd, after nanoseconds: Double
@@ -277,7 +277,7 @@ extension TaskDispatcher {
   /// Returns whether another host than that of a start runs tasks by now.
   func isReplaced(_ start: UInt32) -> Bool { state.withLock { $0.host.map { $0.start != start } ?? false } }
 
-  /// Applies the effects of a commit beside the writer to subqueues and timers.
+  /// Applies the effects of an independent commit to subqueues and timers.
   ///
   /// If another host runs tasks by now, its start has read them from disk.
   func apply(_ changes: SchedulerDelta, of start: UInt32) {
@@ -306,7 +306,7 @@ extension TaskDispatcher {
     if timersChanged { state.withLock { $0.host }?.timersChanged() }
   }
 
-  /// Settles attempts whose handlers have not returned. Returns the host if it is to be woken.
+  /// Settles attempts whose handlers have not returned. Returns the host if it must be woken.
   func settle(_ settlements: [Settlement]) -> Host? {
     state.withLock { state in
       state.running.settlements += settlements
@@ -314,7 +314,7 @@ extension TaskDispatcher {
     }
   }
 
-  /// Adds a request. Returns the host if it is to be woken.
+  /// Adds a request. Returns the host if it must be woken.
   ///
   /// The outer optional is `nil` if no host runs tasks, or if it is stopping.
   func add(_ request: ChangeRequest) -> Host?? {

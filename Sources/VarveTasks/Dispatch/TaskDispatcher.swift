@@ -188,7 +188,7 @@ internal import Varve
     for request in requests { request.fail(DatabaseError(.closed, "the scheduler has stopped")) }
   }
 
-  /// Notes that work may be due. Returns the host if it is to be woken.
+  /// Notes that work may be due. Returns the host if it must be woken.
   func timerFired() -> Host? { state.withLock { $0.beginPumping() } }
 
   /// Adds a handler to those of the host. The tasks in its queues that waited for it are taken into account again.
@@ -361,7 +361,7 @@ extension TaskDispatcher.State {
     return host
   }
 
-  /// Whether the next timers of tasks are to be read from disk.
+  /// Whether the next timers of tasks must be read from disk.
   var needsTimers: Bool { timers.needsRows && !isStopping }
 
   /// Returns the host if no caller takes work, whether or not there is any. The caller must wake it.

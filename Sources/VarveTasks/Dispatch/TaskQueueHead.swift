@@ -19,7 +19,7 @@ struct SubqueueHead: Sendable {
   let subqueue: SubqueueID
   /// The first task, or `nil` if it is not in memory.
   let entry: QueuedTask?
-  /// The key from which on the first task is to be read, if `entry` is `nil`.
+  /// The key from which on the first task must be read, if `entry` is `nil`.
   let from: [UInt8]
 }
 

@@ -29,7 +29,7 @@ final class TaskRun: Sendable {
     /// Whether a row notes that the attempt has begun, or is about to be written. Only attempts by claims that were
     /// made ahead have such rows.
     var isNoted = false
-    /// Whether the task is to be cancelled. The request is committed.
+    /// Whether the task must be cancelled. The request is committed.
     var isCancelling = false
     /// Whether the scheduler stops, so that the attempt is interrupted.
     var isInterrupted = false

@@ -5,7 +5,7 @@ struct SubqueueID: Hashable, Sendable {
   var lane: UInt64 = 0
 
   /// Returns the lane of a limit key. Keys with the same hash share their limits: among 5,000 million keys, two with
-  /// the same hash are to be expected.
+  /// the same hash must be expected.
   static func lane(_ key: String?) -> UInt64 {
     guard let key else { return 0 }
     return max(1, StableHash.of(key.utf8))

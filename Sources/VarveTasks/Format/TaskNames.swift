@@ -51,7 +51,7 @@ struct TaskNames: Sendable {
     return Queue(number: number, isPaused: flags & 1 != 0, isDraining: flags & 2 != 0)
   }
 
-  /// Reads the queues of a part. Queues that others make beside the transaction cause no conflict: the number of a
+  /// Reads the queues of a part. Queues that others make concurrently cause no conflict: the number of a
   /// queue never changes.
   init(_ config: Part) throws {
     var cursor = try config.unchecked.cursor(StorageRange(prefix: Self.prefix))

@@ -138,7 +138,7 @@ struct TaskPosition: Hashable, Sendable {
 /// ```
 ///  by id     'J', id (8), revision (4)               value: state (1), position
 ///  claim     'C', start (4), id (8), revision (4)    value: attempt (4), begun (8), position
-///  cancel    'X', id (8)                             the task is to be cancelled when its handler returns
+///  cancel    'X', id (8)                             the task must be cancelled when its handler returns
 ///  signal    'G', hash (8), id (8), revision (4)     value: the signal
 ///  steps     'S', id (8), number (4)                 value: a checkpoint
 ///  children  'D', parent (8), child (8)              value: how the child reacts if the parent fails (1)

@@ -41,7 +41,7 @@ public struct TaskContext: Sendable {
   public var failures: Int { Int(run.record.progress.failures) }
   /// The time at which the task was enqueued.
   public var enqueuedAt: Date { WallTime.date(run.record.enqueued) }
-  /// Whether the task is to be cancelled. If so, the handler's Swift task is cancelled, too.
+  /// Whether the task must be cancelled. If so, the handler's Swift task is cancelled, too.
   public var isCancelled: Bool { run.state.withLock { $0.isCancelling } }
 
   /// The slot of the schedule that enqueued the task, or `nil` if no schedule did.

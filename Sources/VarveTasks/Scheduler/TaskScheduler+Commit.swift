@@ -1,7 +1,7 @@
 internal import Synchronization
 internal import Varve
 
-/// The writes of the scheduler. Everything that is to be done goes into one commit beside the writer.
+/// The writes of the scheduler. Everything to do goes into one independent commit.
 extension TaskScheduler {
   typealias Plans = [(run: TaskRun, plan: TaskPlan)]
 

@@ -88,7 +88,7 @@ extension TaskScheduler: CompletingHost {
   /// The maximum number of times that the transaction of `complete` is tried.
   private static let completeAttempts = 8
 
-  /// Runs the transaction of `complete`, and runs it again if something that it read was changed beside it, or if it
+  /// Runs the transaction of `complete`, and runs it again if something that it read was meanwhile changed, or if it
   /// has waited in vain for a long transaction that has the writer.
   static func completing<Result: Sendable>(
     _ run: TaskRun, _ body: @Sendable () async throws -> Result

@@ -90,7 +90,7 @@ extension TaskScheduler {
         state.withLock { $0.inboxDelays[name] = nil }
         refuse(path, name, refusal.cause, inbox)
       } catch let error as DatabaseError where error.code == .conflict {
-        // The program has changed beside the transaction what it reads. The file is applied again when the others are.
+        // The program has meanwhile changed what the transaction reads. The file is applied again when the others are.
         noteDelay(of: path, name, error, weight: 1)
         await Task.yield()
         wakeInbox()
@@ -167,9 +167,9 @@ extension TaskScheduler {
       }
     } catch { throw InboxRefusal(cause: error) }
     do { try await apply(file) } catch let error as DatabaseError where error.code == .conflict {
-      // A transaction that changes many tasks is so long that some of them end beside it, in each attempt again. So the
-      // scheduler commits nothing while the next attempt is made. Handlers continue to run. It waits for the writer for
-      // a short time only: a long transaction of the program must not stop the scheduler.
+      // A transaction that changes many tasks is so long that some of them end while it runs, in each attempt again. So
+      // the scheduler commits nothing while the next attempt is made. Handlers continue to run. It waits for the writer
+      // for a short time only: a long transaction of the program must not stop the scheduler.
       try await commitMutex.withLock { [self] in try await apply(file, writerTimeout: Self.turnTimeout) }
     }
   }

@@ -52,7 +52,7 @@ extension TaskScheduler {
 
   /// Returns the keys of `live` with a prefix that can be read.
   private func readableKeys(_ prefix: [UInt8], _ what: String) async throws -> [[UInt8]] {
-    // Unlike a read, a commit beside the writer sees all commits that were acknowledged.
+    // Unlike a read, an independent commit sees all commits that were acknowledged.
     let (keys, damage) = try await database.commitIndependently(label: "tasks: recovery") { parts in
       try TaskDamage.keys(of: StorageRange(prefix: prefix), in: try TaskParts(parts).live)
     }
@@ -103,8 +103,8 @@ extension TaskScheduler {
     }
   }
 
-  /// Cancels the tasks whose attempts ended beside a request to cancel them, if the process died before the scheduler
-  /// examined the requests.
+  /// Cancels the tasks whose attempts ended while a request to cancel them was made, if the process died before the
+  /// scheduler examined the requests.
   private func cancelMissed() async throws {
     let keys = try await readableKeys([TaskKeys.cancel], "requests to cancel tasks")
     if keys.isEmpty { return }

@@ -1,7 +1,7 @@
 internal import Synchronization
 internal import Varve
 
-/// Changes of many tasks, made beside the program's transactions.
+/// Changes of many tasks, made concurrently with the program's transactions.
 ///
 /// A transaction that changes tasks throws `DatabaseError.conflict` if one of them has changed its state since the
 /// transaction began, as tasks do all the time. These methods do not: they select the tasks in a snapshot, and the

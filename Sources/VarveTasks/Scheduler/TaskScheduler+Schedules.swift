@@ -267,7 +267,7 @@ extension TaskScheduler {
     return due
   }
 
-  /// Writes slots of a schedule, or the schedule itself if it is to be stored. Returns its last slot, or `nil` if the
+  /// Writes slots of a schedule, or the schedule itself if it must be stored. Returns its last slot, or `nil` if the
   /// schedule was removed meanwhile.
   func write(_ due: DueSlots, to changes: SchedulerChanges, _ now: Int64) throws -> StoredSlot? {
     if due.isNew {
@@ -306,7 +306,7 @@ struct DueSlots: Sendable {
   /// commit.
   var stamp: UInt64 = 0
   var eventNumber: UInt64?
-  /// Whether the schedule itself is to be stored, and no slots.
+  /// Whether the schedule itself must be stored, and no slots.
   var isNew = false
 
   /// Writes the tasks, and the last slot of the schedule, in the same commit.

@@ -21,7 +21,7 @@ internal import Synchronization
 /// repeated, and should carry `TaskContext.id`.
 ///
 /// # Claims
-/// Attempts begin and end in commits beside the writer, so a transaction of the program that takes a minute delays none
+/// Attempts begin and end in independent commits, so a transaction of the program that takes a minute delays none
 /// of them. These commits survive the death of the process. After a power loss the last ones may be undone, and their
 /// tasks run again.
 ///
@@ -394,7 +394,7 @@ public final class TaskScheduler: Sendable {
   ///
   /// Tasks that are not finished run again at the next start, as if the attempt had not been made: those whose handlers
   /// throw, or return `.retry`, after they were cancelled. A handler that does not return within `abandonAfter` either
-  /// is left running, and its task runs again beside it at the next start.
+  /// is left running, and its task runs again, at the same time, at the next start.
   ///
   /// When the method returns, the scheduler does not use the database any more, which can be closed. Handlers that were
   /// left running may still use it.

@@ -17,7 +17,7 @@ public struct TaskProgress: Hashable, Sendable {
   /// The end of an attempt names the epoch of its claim, so an attempt that was given up can't change the task any
   /// more.
   public internal(set) var epoch: UInt32 = 0
-  /// Whether the task is to be cancelled when its handler returns.
+  /// Whether the task must be cancelled when its handler returns.
   public internal(set) var isCancelling = false
 
   /// Creates the progress of a task that begins in a state.

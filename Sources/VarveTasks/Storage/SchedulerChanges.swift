@@ -1,6 +1,6 @@
 internal import Varve
 
-/// The changes of one commit that the scheduler makes beside the writer, while the commit is made.
+/// The changes of one commit that the scheduler makes without the writer, while the commit is made.
 ///
 /// They consist of rows, and of the effects on subqueues and timers.
 final class SchedulerChanges: TaskChanging {

@@ -1,6 +1,6 @@
 internal import Varve
 
-/// A type that changes existing tasks: a transaction, or the scheduler beside the writer.
+/// A type that changes existing tasks: a transaction, or the scheduler without the writer.
 protocol TaskChanging: AnyObject {
   var parts: TaskParts { get }
   var dispatcher: TaskDispatcher { get }

@@ -8,8 +8,8 @@
 /// scheduler continues with it. A transaction changes at most 512 children of each parent that it ends.
 ///
 /// A transaction that commits while a scheduler runs also leaves to the scheduler those children that wait for other
-/// tasks, too: those tasks may end beside the transaction, and each of the two commits would have to see the changes of
-/// the other.
+/// tasks, too: those tasks may end concurrently with the transaction, and each of the two commits would have to see the
+/// changes of the other.
 struct TaskChildren {
   let parts: TaskParts
   private let openParents: OpenParents
@@ -43,8 +43,8 @@ struct TaskChildren {
     self.cancel = cancel
   }
 
-  /// The part without checks at the commit, because the scheduler removes `pending` rows beside a transaction all the
-  /// time.
+  /// The part without checks at the commit, because the scheduler removes `pending` rows concurrently with a
+  /// transaction all the time.
   private var config: Part { parts.config.unchecked }
 
   /// Transitions 6 and 7: applies the end of a task to its children.
@@ -126,7 +126,7 @@ struct TaskChildren {
     return false
   }
 
-  /// Returns whether a blocked task waits for one that has failed, and is to be cancelled with it.
+  /// Returns whether a blocked task waits for one that has failed, and must be cancelled with it.
   static func isToBeCancelled(_ child: TaskID, _ parts: TaskParts) throws -> Bool {
     var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.parent(of: child)), keysOnly: true)
     while let (key, _) = try cursor.next() {

@@ -94,7 +94,7 @@ struct TaskDraft {
       throw .invalidValue("a retention of \(time) is negative")
     }
     if case .keepCount(let count) = options.retention, count < 1 {
-      throw .invalidValue("\(count) tasks are to be kept; at least 1 is possible, or .deleteOnSuccess")
+      throw .invalidValue("\(count) tasks can't be kept; at least 1 is possible, or .deleteOnSuccess")
     }
   }
 }

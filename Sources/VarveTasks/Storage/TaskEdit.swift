@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// The writes that a change of one task consists of.
 ///
-/// An edit is made in memory, and is written by a transaction or by a commit beside the writer.
+/// An edit is made in memory, and is written by a transaction or by an independent commit.
 struct TaskEdit: Sendable {
   /// The key of the claim that must exist. If it does not, the attempt is not the one that runs, and the edit is not
   /// written.

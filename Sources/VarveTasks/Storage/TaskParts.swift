@@ -1,6 +1,6 @@
 @_spi(Extensions) internal import Varve
 
-/// The parts that store tasks, in one transaction or in a commit beside the writer.
+/// The parts that store tasks, in one transaction or in an independent commit.
 struct TaskParts {
   let live: Part
   let config: Part
@@ -71,8 +71,8 @@ struct TaskParts {
       var reader = ByteReader(value)
       number = try reader.number()
     } else {
-      // The write is not checked at the commit, because a scheduler that starts beside a transaction writes the same
-      // value.
+      // The write is not checked at the commit, because a scheduler that starts concurrently with a transaction writes
+      // the same value.
       try config.unchecked.put(ConfigKeys.incarnation, ConfigKeys.incarnation(incarnation))
     }
     var next: [UInt8] = []

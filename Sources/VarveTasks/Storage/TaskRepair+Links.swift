@@ -127,7 +127,7 @@ extension TaskRepair {
     try settleLater(parent, parts)
   }
 
-  /// Notes that the end of a task is to be applied to its children, if it has ended or does not exist.
+  /// Notes that the end of a task must be applied to its children, if it has ended or does not exist.
   ///
   /// A row that says how the task has ended stays, but its first child may not be the first one that is left.
   private mutating func settleLater(_ parent: TaskID, _ parts: TaskParts) throws {

@@ -32,7 +32,7 @@ extension TaskStorageTransaction: TaskChanging {
 
   /// Calls a closure with each task of a query, until the closure returns false.
   ///
-  /// Changes that others make beside the transaction cause no conflict. A caller that changes one of the tasks must
+  /// Concurrent changes by others cause no conflict. A caller that changes one of the tasks must
   /// read it again.
   func forEach(_ query: TaskQuery, _ body: (TaskRecord) throws -> Bool) throws {
     if query.states?.isEmpty == true { return }
@@ -62,7 +62,7 @@ extension TaskStorageTransaction: TaskChanging {
 
   /// Returns the queues that have a queued or parked task of a kind, of those for which `isWanted` returns true.
   ///
-  /// Running tasks are queued. Changes that others make beside the transaction cause no conflict.
+  /// Running tasks are queued. Concurrent changes by others cause no conflict.
   func queues(withTasksOf kind: String, _ isWanted: (QueueName) -> Bool) throws -> Set<QueueName> {
     let live = parts.live.unchecked
     var found: Set<QueueName> = []

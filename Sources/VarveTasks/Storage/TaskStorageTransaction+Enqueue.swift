@@ -67,7 +67,7 @@ extension TaskStorageTransaction {
     let unchecked = parts.unchecked
     if let (_, position) = try unchecked.position(of: parent) {
       if position.isPending { return }
-      // The parent may end in a commit beside this transaction that does not see the child, so its end is looked up
+      // The parent may end in a concurrent commit that does not see the child, so its end is looked up
       // later.
       return try checkLater(parent, known: nil)
     }
@@ -115,13 +115,14 @@ extension TaskStorageTransaction {
 
   /// Looks up the task that has a unique key, and applies the rule for conflicts.
   ///
-  /// Returns the result of the call if no task is to be added, or the task after which the new one is to run, or
+  /// Returns the result of the call if no task needs to be added, or the task after which the new one must run, or
   /// neither. The new one runs after a task that runs, if the rule says so, and by each rule after one that has the key
   /// only until its attempt ends, but is not to be done by it.
   private func resolveConflict(
     _ kind: String, _ key: [UInt8], _ version: UInt16, _ payload: [UInt8], _ unique: Uniqueness
   ) throws -> (result: EnqueueResult?, after: TaskID?) {
-    // The read is not checked at the commit, because the scheduler releases keys beside this transaction all the time.
+    // The read is not checked at the commit, because the scheduler releases keys concurrently with this transaction all
+    // the time.
     guard let value = try parts.config.unchecked.get(ConfigKeys.unique(kind, key)) else { return (nil, nil) }
     let (id, until) = try ConfigKeys.unique(value)
     if let until, until <= time().wall { return (nil, nil) }

@@ -210,7 +210,7 @@ internal import Synchronization
 
   /// Returns a queue, or `nil` if it does not exist.
   ///
-  /// As with the tasks of a query, a change that others make beside the transaction causes no conflict. Two
+  /// As with the tasks of a query, a concurrent change by others causes no conflict. Two
   /// transactions that make a queue do conflict, because what they write is checked.
   func queue(_ name: QueueName) throws -> TaskNames.Queue? {
     if let own = ownQueues[name] { return own }
@@ -220,7 +220,7 @@ internal import Synchronization
 
   /// Returns the queues whose first task is dead or parked: see `ReadTransaction.blockedTaskQueues()`.
   ///
-  /// Changes that others make beside the transaction cause no conflict.
+  /// Concurrent changes by others cause no conflict.
   func blockedQueues() throws -> [BlockedTaskQueue] {
     let live = parts.live.unchecked
     var blocked: [BlockedTaskQueue] = []
@@ -310,7 +310,7 @@ internal import Synchronization
   /// Notes that a task depends on another one, which runs.
   func note(_ child: TaskID, waitingFor parent: TaskID) { delta.waits.append((parent, child)) }
 
-  /// Notes that the children of a task are to be examined after the commit, once for all children that the transaction
+  /// Notes that the children of a task must be examined after the commit, once for all children that the transaction
   /// enqueues one after the other.
   func note(pending: TaskID) { if delta.pending.last != pending { delta.pending.append(pending) } }
 

@@ -4,10 +4,11 @@ public import Varve
 /// Calls that enqueue and change tasks.
 ///
 /// # Conflicts
-/// The scheduler changes tasks beside the program's transactions. A transaction that cancels, wakes, revives, edits or
-/// deletes a task whose state has changed since the transaction began throws `DatabaseError.conflict` when it commits,
-/// and changes nothing; it may be tried again. Enqueueing conflicts only if it replaces the payload of a unique task
-/// that waits, or makes a queue that another commit makes beside it. Queries of tasks and queues cause no conflict.
+/// The scheduler changes tasks concurrently with the program's transactions. A transaction that cancels, wakes,
+/// revives, edits or deletes a task whose state has changed since the transaction began throws `DatabaseError.conflict`
+/// when it commits, and changes nothing; it may be tried again. Enqueueing conflicts only if it replaces the payload of
+/// a unique task that waits, or makes a queue that a concurrent commit makes, too. Queries of tasks and queues cause no
+/// conflict.
 ///
 /// `cancel` and `retryNow` of a selection, such as all tasks of a queue, do not conflict with tasks of the selection
 /// that begin, end or become due meanwhile: `cancel` cancels these after the commit, like tasks that run, and

@@ -158,7 +158,7 @@ struct Timers: ~Copyable {
     cut(from: key)
   }
 
-  /// Whether the next rows are to be read from disk.
+  /// Whether the next rows must be read from disk.
   var needsRows: Bool { taskCount == 0 && end != nil && !isLoading }
 
   /// Begins to read rows. Returns the key to start from.

@@ -2,8 +2,8 @@ public import Foundation
 
 /// An event in the life of a task.
 ///
-/// Events are derived from committed changes and are no guarantee by themselves: after the death of a process, the last
-/// events may never be received.
+/// Events are derived from committed changes and are not a guarantee by themselves: after the death of a process, the
+/// last events may never be received.
 public struct TaskEvent: Hashable, Sendable {
   /// The kind of an event. The numbers are on disk: never change.
   public enum Kind: UInt8, Hashable, Codable, Sendable, CaseIterable {

@@ -14,7 +14,7 @@ extension BufferingBackend {
     _ writing: any StorageWriting, then batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
     guard let writing = writing as? BufferedWriting else {
-      throw DatabaseError(.invalidArgument, "what is to be committed was begun in another storage")
+      throw DatabaseError(.invalidArgument, "the write to commit was begun in another storage")
     }
     return try commit(writing.batch(then: batch), check: check, durability: durability)
   }

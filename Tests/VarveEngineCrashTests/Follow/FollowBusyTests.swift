@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Tests of readers beside a writer that frees segments faster than they read them.
+/// Tests of readers of a writer that frees segments faster than they read them.
 struct FollowBusyTests {
   /// Work of the writer before each call of a reader.
   private final class Work: @unchecked Sendable {

@@ -173,7 +173,7 @@ struct LeveledCompactionPickerTests {
     #expect(try picked("9[a,z]s700 8[a,z]s700 7[a,z]s700 6[a,z]s700").hasPrefix("levelZero 0: 9 8 7 6, 6: 1 2"))
     let small = "9[a,z]s40 8[a,z]s40 7[a,z]s40"
     #expect(try picked(small) == "nothing", "three are few")
-    #expect(try picked("\(small) 6[a,z]s40", isSettling: false) == "nothing", "writes go on")
+    #expect(try picked("\(small) 6[a,z]s40", isSettling: false) == "nothing", "writes continue")
     #expect(try picked("\(small) 6[a,z]s40") == "intraLevelZero 0: 9 8 7 6 -> 0")
     // The output of a merge in an earlier pause is not written again for a few small tables.
     #expect(try picked("\(small) 6[a,z]s400") == "nothing")

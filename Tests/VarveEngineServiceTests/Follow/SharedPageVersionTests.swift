@@ -31,7 +31,7 @@ struct SharedPageVersionTests {
   }
 
   @Test(arguments: GoldenDatabase.Format.allCases)
-  func `a reader beside a writer of an earlier build polls the log, and reads all of it`(
+  func `a reader of a writer of an earlier build polls the log, and reads all of it`(
     format: GoldenDatabase.Format
   ) throws {
     let golden = GoldenDatabase(format: format)
@@ -43,7 +43,7 @@ struct SharedPageVersionTests {
   }
 
   @Test(arguments: GoldenDatabase.Format.allCases)
-  func `a reader of an earlier build beside a writer of this one takes the page for absent`(
+  func `a reader of an earlier build takes the page of a writer of this one for absent`(
     format: GoldenDatabase.Format
   ) throws {
     let golden = GoldenDatabase(format: format)

@@ -18,7 +18,7 @@ extension ExtensionRun {
     (hasReplaced, hasWritten) = (true, true)
     if !keepsUp {
       let code = Contract.code { _ = try tx[Self.dependent] }
-      try expect(code, .notReady, "a dependent that is to be built again")
+      try expect(code, .notReady, "a dependent that must be built again")
     }
   }
 

@@ -88,7 +88,7 @@ struct CancelledUniqueTests {
     var later = Self.options(onConflict)
     later.start = .after(.seconds(100))
     let first = try fixture.write { tx in try tx.enqueue(Note("1"), later).id }
-    // As if its last attempt had ended beside the request.
+    // As if its last attempt had ended while the request was made.
     try await fixture.database.commitIndependently { parts in try TaskParts(parts).live.put(TaskKeys.cancel(first), [])
     }
     let second = try fixture.write { tx in try tx.enqueue(Note("2"), Self.options(onConflict)) }
@@ -102,7 +102,7 @@ struct CancelledUniqueTests {
   }
 
   @Test(arguments: conflicts)
-  func `transition 7: a key is free if its task waits for one that has failed, and is to be cancelled with it`(
+  func `transition 7: a key is free if its task waits for one that has failed, and must be cancelled with it`(
     onConflict: Uniqueness.OnConflict
   ) async throws {
     let fixture = try TaskFixture()

@@ -163,7 +163,7 @@ struct LateScheduleTests {
     try await Self.close(fixture)
   }
 
-  @Test func `transition 10: no work beside the loop begins after a stop, which waits for all such work`() async {
+  @Test func `transition 10: no work outside of the loop begins after a stop, which waits for all such work`() async {
     let (gate, isClosed) = (AsyncGate(), Flag())
     #expect(!gate.enter())
     gate.open()

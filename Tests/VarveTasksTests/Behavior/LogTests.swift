@@ -273,7 +273,7 @@ struct LogTests {
     try enqueueKept(database)
     try await start(scheduler)
     await scheduler.stop()
-    // The task is to be forgotten by now.
+    // The task must be forgotten by now.
     clock.advance(by: .seconds(100))
     backend.damage(StorageRange(prefix: [EndedKeys.history]), of: "ended")
     try await scheduler.start()

@@ -8,7 +8,7 @@ import VarveTesting
 
 /// Tests of tasks whose parents are gone before the scheduler knows that they depend on them.
 struct LostParentTests {
-  /// The parent has failed when the transaction begins, and is deleted beside it, which counts as done.
+  /// The parent has failed when the transaction begins, and is deleted while it runs, which counts as done.
   @Test(arguments: [TaskState.dead, .cancelled])
   func `transition 7: a task that a failed parent would block runs if that is deleted while it is being enqueued`(
     state: TaskState

@@ -164,7 +164,7 @@ struct OptionTests {
       $0.unique = Uniqueness(key: "k", window: .sliding(negative))
     }
     check("a task has 0 attempts at most; at least 1 is possible, or nil for no limit") { $0.maxAttempts = 0 }
-    check("0 tasks are to be kept; at least 1 is possible, or .deleteOnSuccess") { $0.retention = .keepCount(0) }
+    check("0 tasks can't be kept; at least 1 is possible, or .deleteOnSuccess") { $0.retention = .keepCount(0) }
     check("the name of a queue is empty") { $0.queue = "" }
     #expect(try fixture.taskCount() == 0)
 

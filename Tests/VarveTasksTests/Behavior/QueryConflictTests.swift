@@ -6,7 +6,7 @@ import VarveTesting
 
 @_spi(Extensions) @testable import VarveTasks
 
-/// Tests of transactions that query tasks and queues while the scheduler changes both beside them.
+/// Tests of transactions that query tasks and queues while the scheduler changes both.
 struct QueryConflictTests {
   /// Runs a write transaction that reads and then writes a row, and calls `body` between the two.
   private static func beside(
@@ -29,7 +29,7 @@ struct QueryConflictTests {
     try await write
   }
 
-  /// Makes a queue beside the writer, as a schedule does with its first task.
+  /// Makes a queue without the writer, as a schedule does with its first task.
   private static func make(_ queue: QueueName, _ fixture: TaskFixture) async throws {
     let dispatcher = fixture.scheduler.dispatcher
     try await fixture.database.commitIndependently { parts in

@@ -175,7 +175,7 @@ struct StopTests {
 
   @Test
   func
-    `transition 16: other tasks run beside several attempts of a task that hang, and all workers are free after that`()
+    `transition 16: other tasks run while several attempts of a task hang, and all workers are free after that`()
     async throws
   {
     let fixture = try TaskFixture(workers: 4)

@@ -285,7 +285,7 @@ struct TaskRepairTests {
     let cancelled = try fixture.enqueue("cancelled") { $0.retention = .keep(.seconds(10_000_000)) }
     try fixture.enqueue("waits for cancelled") { $0.dependsOn = [cancelled] }
     try fixture.write { tx in try tx.cancel(.id(cancelled)) }
-    // Tasks that were running when the process died, one of which is to be cancelled.
+    // Tasks that were running when the process died, one of which must be cancelled.
     let running = [ids[0], ids[5], ids[10], ids[4]]
     try await fixture.database.claimAndDie(running)
     try await fixture.database.commitIndependently { parts in

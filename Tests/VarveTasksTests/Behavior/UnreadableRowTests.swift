@@ -64,7 +64,7 @@ struct UnreadableRowTests {
   }
 
   @Test(arguments: Change.allCases)
-  func `a request for a task whose rows can't be read throws the error, and other tasks and requests go on`(
+  func `a request for a task whose rows can't be read throws the error, and other tasks and requests continue`(
     change: Change
   ) async throws {
     let fixture = try fixture()

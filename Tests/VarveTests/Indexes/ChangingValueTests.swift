@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Tests of indexes over values that are no function of the stored row: decoding the row again gives others. No entry
+/// Tests of indexes over values that do not follow from the stored row: decoding the row again gives others. No entry
 /// of an earlier value may stay.
 struct ChangingValueTests {
   /// A number that is greater at each use.

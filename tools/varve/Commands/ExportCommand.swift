@@ -25,7 +25,7 @@ struct ExportCommand: ParsableCommand {
   @OptionGroup var database: DatabaseArgument
   @Argument(help: "The file; - is standard output.", completion: .file()) var file: String
   @Flag(help: "Write the binary form: smaller, faster, for load --binary only.") var binary = false
-  @Flag(help: "Go on with an export to this file that was interrupted.") var resume = false
+  @Flag(help: "Continue an export to this file that was interrupted.") var resume = false
   @OptionGroup var range: RangeOptions
   @OptionGroup var family: FamilyOption
   @Option(help: "Write the rows of this collection.") var collection: String?

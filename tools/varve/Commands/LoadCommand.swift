@@ -10,7 +10,7 @@ struct LoadCommand: ParsableCommand {
     abstract: "Write the entries of a file into a database.",
     discussion: """
       The file has a JSON object a line: {"key":"a","value":"b"}, with keyHex and valueHex where bytes are \
-      no UTF-8, and "family" for every family but the default one; or, with --binary, what export --binary \
+      not UTF-8, and "family" for every family but the default one; or, with --binary, what export --binary \
       wrote. Entries act in their order; one with a key that is there replaces its value.
 
       A load that was interrupted continues with --resume where it stopped. How far it came is written in the \
@@ -31,7 +31,7 @@ struct LoadCommand: ParsableCommand {
   @OptionGroup var database: DatabaseArgument
   @Argument(help: "The file; - is standard input.", completion: .file()) var file: String
   @Flag(help: "The file is in binary form.") var binary = false
-  @Flag(help: "Go on with a load of this file that was interrupted.") var resume = false
+  @Flag(help: "Continue a load of this file that was interrupted.") var resume = false
   @Flag(help: "Make the database, and what of it the file names, where it is missing.") var create = false
   @Option(help: "The file has rows of objects, for this collection.") var collection: String?
   @OptionGroup var raw: RawOption

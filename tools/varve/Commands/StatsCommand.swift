@@ -21,7 +21,7 @@ struct StatsCommand: ParsableCommand {
   )
 
   @OptionGroup var database: DatabaseArgument
-  @Flag(help: "Go on, at each interval, as long as a process has the database open.") var watch = false
+  @Flag(help: "Print again at each interval, as long as a process has the database open.") var watch = false
   @Flag(help: "Print the space that the database takes: live data, garbage, what readers and checkpoints keep.")
   var space = false
   @Option(help: "Seconds between two outputs of --watch, from 0.1.") var interval = 1.0

@@ -2,7 +2,7 @@ import Foundation
 
 /// A line of the comparison: a metric of each engine, and the limits for Varve's.
 ///
-/// Results are costs, so lower is better. The gates are to be read as in the engine's specification.
+/// Results are costs, so lower is better. The gates must be read as in the engine's specification.
 struct Check: Sendable {
   enum Gate: Sendable {
     /// The peer's metric must be at least this many times Varve's.

@@ -1,14 +1,14 @@
 import Foundation
 import Varve
 
-/// The row about reads that are cancelled, and calls beside reads that are not.
+/// The row about reads that are cancelled, and calls during reads that are not.
 extension ExtensionRun {
   private typealias Call = @Sendable () async throws -> Void
 
   /// Measures the longest time from the cancellation of a task to the end of its read, over reads of all books.
   ///
   /// The note has the longest wait of a cheap read, a concurrent write, a commit that survives a loss of power and a
-  /// sync beside 64 such reads that are not cancelled.
+  /// sync during 64 such reads that are not cancelled.
   func cancelReads() throws -> ExtensionMeasurement {
     try withDatabase(DatabaseDefinition { BooksTwo.self }) { database in
       let store = Store<BooksTwo>(in: database)
@@ -19,7 +19,7 @@ extension ExtensionRun {
         let longest = try await Self.longestEnd(store)
         let waits = try await Self.waits(database, store, book)
         let text = waits.map { name, wait in String(format: "%@ %.1f ms", name, wait) }.joined(separator: ", ")
-        return ExtensionMeasurement(time: longest, note: "beside 64 reads at most: " + text)
+        return ExtensionMeasurement(time: longest, note: "during 64 reads at most: " + text)
       }
     }
   }

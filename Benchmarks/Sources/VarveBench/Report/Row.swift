@@ -43,7 +43,7 @@ struct Row: Codable {
   var bytesDirtied: UInt64 = 0
   /// Read and write system calls within the row.
   var ioCalls: UInt64 = 0
-  /// The number of operations of the writer that runs beside `readwhilewriting`.
+  /// The number of operations of the writer that runs during `readwhilewriting`.
   var writerOps: Int?
   /// The variant of the workload, if it has several.
   var variant: String?

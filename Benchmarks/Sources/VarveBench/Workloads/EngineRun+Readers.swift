@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 import VarveEngine
 
-/// The workload `memoryunderreaders`: threads that read without a pause beside one that writes.
+/// The workload `memoryunderreaders`: threads that read without a pause while one writes.
 ///
 /// It is for Varve only. Each case has its own directory, which is removed afterwards.
 extension EngineRun {
@@ -79,7 +79,7 @@ extension EngineRun {
   }
 }
 
-/// One writer of 1,000 bytes per put over 200,000 keys, and the readers beside it.
+/// One writer of 1,000 bytes per put over 200,000 keys, and its readers.
 private final class ReaderLoad: Sendable {
   private let engine: Engine
   private let kind: EngineRun.ReaderKind

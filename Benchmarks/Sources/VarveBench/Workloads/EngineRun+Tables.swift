@@ -96,7 +96,7 @@ extension EngineRun {
     let cpu = Double(ProcessUsage.now().cpuNanoseconds - before.cpuNanoseconds) / 1e3 / Double(flushes)
     note(
       String(
-        format: "a flush of one entry beside them: %.0f us, %.0f us of processor time with all that it causes",
+        format: "a flush of one entry while they are open: %.0f us, %.0f us of processor time with all that it causes",
         Self.seconds(start) * 1e6 / Double(flushes), cpu))
     start = Clock.now()
     try engine.close()

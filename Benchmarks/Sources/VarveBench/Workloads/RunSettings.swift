@@ -34,7 +34,7 @@ struct RunSettings: Codable {
   var aloneNum: Int?
   /// The number of tables of the workloads of many tables, or `nil` for the default.
   var tableCount: Int?
-  /// The number of puts beside the readers of `memoryunderreaders`, or `nil` for the default.
+  /// The number of puts during the readers of `memoryunderreaders`, or `nil` for the default.
   var underReadersNum: Int?
   /// The number of range deletes of `rangebatch`, or `nil` for the default.
   var tombstoneCount: Int?

@@ -46,7 +46,7 @@ extension Worker {
     }
   }
 
-  /// Runs the writer beside `readwhilewriting`. It repeats the sequence of the first thread of `fillrandom`, so that it
+  /// Runs the writer of `readwhilewriting`. It repeats the sequence of the first thread of `fillrandom`, so that it
   /// only overwrites, and the counts that readers find don't depend on its speed.
   func writeUntil(_ stop: StopFlag) throws {
     var sequence = Self.sequence(.fillrandom, settings, thread: 0)

@@ -24,7 +24,7 @@ enum Workload: String, CaseIterable, Codable {
   case readreverse
   /// A new cursor, a seek and ten steps.
   case seekrandom
-  /// `--threads` readers, and one writer beside them that overwrites keys of `fillrandom`.
+  /// `--threads` readers, and one concurrent writer that overwrites keys of `fillrandom`.
   case readwhilewriting
   case deleterandom
   /// A queue of at most 1,000 entries: puts at the tail, deletes at the head, compaction off if an engine supports it,
@@ -41,7 +41,8 @@ enum Workload: String, CaseIterable, Codable {
   /// number of tables (20,000, 3,000 and 30,000).
   case opentables, levelzero, coveredtables
   /// The memory used by 1, 16, 64 and 128 threads that get, get 100 keys at once, use a value for a millisecond, or
-  /// move a cursor over 50 keys, without a pause, each beside a writer of `num` values of 1,000 bytes (4,200,000).
+  /// move a cursor over 50 keys, without a pause, each concurrently with a writer of `num` values of 1,000 bytes
+  /// (4,200,000).
   case memoryunderreaders
   /// The first and the last key of a family of `num` keys (2,000,000) of which all but ten in the middle were deleted,
   /// repeatedly, in a writer's snapshots, a read-only engine and a follower, for Varve only (`EngineRun+Ends`).
@@ -52,7 +53,8 @@ enum Workload: String, CaseIterable, Codable {
   /// The growth of the resident size during a put, a flush and a get of a value of 64 MiB, a batch of as many bytes,
   /// and the fold of as many bytes of operands, for Varve only (`EngineRun+Large`).
   case largepeak
-  /// One batch of `num` range deletes (400,000) beside a writer of single puts, whose latencies are the row's.
+  /// One batch of `num` range deletes (400,000) concurrently with a writer of single puts, whose latencies are the
+  /// row's.
   case rangebatch
   /// Puts into indexed batches before their commits; batches of one put in four families, with their commits; and the
   /// rollback of one put among many.

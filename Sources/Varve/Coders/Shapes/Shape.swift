@@ -50,7 +50,7 @@ package struct Shape: Hashable, Sendable, CustomStringConvertible {
     } catch .other(let error) {
       throw error
     } catch {
-      throw DatabaseError(.corruption, "a shape is damaged: its bytes end early, go on too long or are no text")
+      throw DatabaseError(.corruption, "a shape is damaged: it is truncated, has trailing bytes, or is not UTF-8")
     }
   }
 

@@ -24,7 +24,7 @@ extension CollectionInfo {
     return "the row has version \"\(name)\", which the program does not know: it knows \(what)"
   }
 
-  /// Returns the object that the definition's rule returns, or `nil` if the row is to be removed.
+  /// Returns the object that the definition's rule returns, or `nil` if the row must be removed.
   func sanitized<Object>(_ object: Object) throws -> Object? {
     guard let rule = definition?.codec.rules.before else { return object }
     guard let result = try rule(object) else { return nil }

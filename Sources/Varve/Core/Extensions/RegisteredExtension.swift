@@ -355,7 +355,7 @@ final class RegisteredExtension: Sendable {
     }
   }
 
-  /// Whether families that are to be dropped were forgotten by a commit that may not be durable yet.
+  /// Whether families that must be dropped were forgotten by a commit that may not be durable yet.
   var awaitsDrop: Bool { state.withLock { $0.awaitsDrop } }
 
   /// The number of times that families were forgotten.

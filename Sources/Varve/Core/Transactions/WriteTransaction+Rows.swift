@@ -158,7 +158,7 @@ extension WriteTransaction {
 
   // MARK: - Versions
 
-  /// Throws `.unsupportedVersion` if a newer program has written the row, or the metadata that are to be replaced.
+  /// Throws `.unsupportedVersion` if a newer program has written the row, or the metadata that must be replaced.
   @inline(__always)
   func requireReplaceable(
     _ old: PresentRow?, _ key: [UInt8], _ info: CollectionInfo, keepsMetadata: Bool = false

@@ -9,7 +9,7 @@ extension BackgroundWork {
 
   // MARK: - Size
 
-  /// The bytes of the database: what its disk may hold in the log alone is to be deleted as well.
+  /// The bytes of the database: what its disk may hold in the log alone must be deleted as well.
   private var databaseSize: UInt64 { compactions.measureDebt().tableBytes + UInt64(pipeline.log.extent.bytes) }
 
   /// The bytes that the reserve should have: as many as an open needs (a snapshot of the MANIFEST, the smallest

@@ -19,7 +19,7 @@ struct RunningTasks: ~Copyable {
   private(set) var abandonable: [AttemptKey: TaskRun] = [:]
   /// The attempts whose handlers wait for a stop.
   private(set) var stopCallers: Set<AttemptKey> = []
-  /// The attempts whose end is to be committed.
+  /// The attempts whose end is not committed yet.
   var settlements: [Settlement] = []
   /// The attempt that a waiting worker gets.
   var handedOver: TaskRun?
@@ -66,7 +66,7 @@ struct RunningTasks: ~Copyable {
   /// Takes back an attempt that was abandoned in a commit that could not be made.
   mutating func putBack(abandoned run: TaskRun) { abandonable[run.key] = run }
 
-  /// Takes the first attempts whose end is to be committed.
+  /// Takes the first attempts whose end is not committed yet.
   mutating func takeSettlements(_ count: Int) -> [Settlement] {
     defer { settlements.removeFirst(count) }
     return Array(settlements.prefix(count))
