@@ -37,7 +37,7 @@ public final class DatabaseWorker: Sendable {
 
   /// Runs work that suspends: it occupies a thread only while it executes. See `run` for the rules.
   @discardableResult
-  public func runAsync(_ body: @escaping @Sendable (Database) async -> Void) -> Bool {
+  @_spi(Extensions) public func runAsync(_ body: @escaping @Sendable (Database) async -> Void) -> Bool {
     guard let core = core.value, core.builds.beginWork() else { return false }
     Task.detached(executorPreference: core.writerExecutor) {
       await body(Database(core))

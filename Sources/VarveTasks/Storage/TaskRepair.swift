@@ -254,14 +254,14 @@ struct TaskRepair: Sendable {
 
 @_spi(Extensions) extension TaskStorage: DamageRepairing {
   /// Makes the next step of a repair, which makes what is left of the tasks consistent.
-  public func repair(_ progress: inout (any Sendable)?, in transaction: TaskStorageTransaction) throws -> Bool {
+  @_spi(Extensions) public func repair(_ progress: inout (any Sendable)?, in transaction: TaskStorageTransaction) throws -> Bool {
     var repair = progress as? TaskRepair ?? TaskRepair()
     defer { progress = repair }
     return try repair.step(transaction)
   }
 
   /// Returns what a repair has found.
-  public func findings(of progress: (any Sendable)?) -> [String: Int] {
+  @_spi(Extensions) public func findings(of progress: (any Sendable)?) -> [String: Int] {
     guard let found = (progress as? TaskRepair)?.found else { return [:] }
     return [
       "tasks": found.tasks, "restored rows": found.restored, "lost tasks": found.lost, "removed rows": found.removed,

@@ -2,7 +2,7 @@ import EngineTestSupport
 import Foundation
 import Synchronization
 import Testing
-import Varve
+@_spi(Extensions) import Varve
 import VarveEngine
 import VarveTestSupport
 import VarveTesting

@@ -61,7 +61,7 @@ public struct PartDefinition: Sendable, Hashable {
   public var memtableSize: Int?
 
   /// The valid range of `memtableSize`.
-  public static let memtableSizes = 64 << 10...1 << 30
+  static let memtableSizes = 64 << 10...1 << 30
 
   /// Creates the definition of a part.
   public init(_ name: String, _ form: Form = .values) {
