@@ -254,7 +254,9 @@ struct TaskRepair: Sendable {
 
 @_spi(Extensions) extension TaskStorage: DamageRepairing {
   /// Makes the next step of a repair, which makes what is left of the tasks consistent.
-  @_spi(Extensions) public func repair(_ progress: inout (any Sendable)?, in transaction: TaskStorageTransaction) throws -> Bool {
+  @_spi(Extensions) public func repair(_ progress: inout (any Sendable)?, in transaction: TaskStorageTransaction) throws
+    -> Bool
+  {
     var repair = progress as? TaskRepair ?? TaskRepair()
     defer { progress = repair }
     return try repair.step(transaction)
