@@ -113,7 +113,9 @@ struct PartTests {
       }
       try database.look { tx in try Self.compare(try tx[handle].part("p"), committed, &random) }
     }
-    #expect(kinds.count == 5 && kinds.values.allSatisfy { $0 > TestScale.atMost(20) }, "seed \(seed): \(kinds)")
+    if TestScale.isWhole {
+      #expect(kinds.count == 5 && kinds.values.allSatisfy { $0 > 20 }, "seed \(seed): \(kinds)")
+    }
     try database.endNow()
   }
 
