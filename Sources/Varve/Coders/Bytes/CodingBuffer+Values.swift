@@ -5,6 +5,22 @@ extension CodingBuffer {
   @inline(__always)
   mutating func write(_ value: Bool) { append(byte: value ? ValueTag.yes : ValueTag.no) }
 
+  /// Writes an integer of any type. Its bytes depend on its value alone.
+  @inline(__always)
+  mutating func write<Integer: FixedWidthInteger>(_ value: Integer) {
+    if Integer.bitWidth > 64 {
+      if Integer.isSigned {
+        write(wide: Int128(truncatingIfNeeded: value))
+      } else {
+        write(wideUnsigned: UInt128(truncatingIfNeeded: value))
+      }
+    } else if Integer.isSigned || Integer.bitWidth < 64 {
+      write(integer: Int64(truncatingIfNeeded: value))
+    } else {
+      write(unsigned: UInt64(truncatingIfNeeded: value))
+    }
+  }
+
   @inline(__always)
   mutating func write(integer value: Int64) {
     if value >= 0 && value < ValueTag.smallIntegers {

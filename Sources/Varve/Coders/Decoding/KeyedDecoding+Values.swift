@@ -1,4 +1,6 @@
-/// Decodes the types that a keyed container reads without a frame. Each method is a requirement of the protocol.
+/// Decodes the types that a keyed container reads without a frame. Each method is a requirement of the protocol; the
+/// generic one is that of all types of integers, and is inlined into each. For optional values the standard library has
+/// methods of its own, which a generic one would not replace.
 extension KeyedDecoding {
   func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool {
     try read(key) { source, offset throws(ReadFailure) in try source.bool(&offset) }
@@ -16,52 +18,9 @@ extension KeyedDecoding {
     try read(key) { source, offset throws(ReadFailure) in try source.float(&offset) }
   }
 
-  func decode(_ type: Int.Type, forKey key: Key) throws -> Int {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int.self) }
-  }
-
-  func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int8.self) }
-  }
-
-  func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int16.self) }
-  }
-
-  func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int32.self) }
-  }
-
-  func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int64.self) }
-  }
-
-  func decode(_ type: Int128.Type, forKey key: Key) throws -> Int128 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int128.self) }
-  }
-
-  func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt.self) }
-  }
-
-  func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt8.self) }
-  }
-
-  func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt16.self) }
-  }
-
-  func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt32.self) }
-  }
-
-  func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt64.self) }
-  }
-
-  func decode(_ type: UInt128.Type, forKey key: Key) throws -> UInt128 {
-    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt128.self) }
+  @inline(__always)
+  func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type, forKey key: Key) throws -> Integer {
+    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: Integer.self) }
   }
 
   func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {

@@ -88,51 +88,8 @@ struct SingleValueDecoding: SingleValueDecodingContainer {
     try read { source, offset throws(ReadFailure) in try source.float(&offset) }
   }
 
-  func decode(_ type: Int.Type) throws -> Int {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int.self) }
-  }
-
-  func decode(_ type: Int8.Type) throws -> Int8 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int8.self) }
-  }
-
-  func decode(_ type: Int16.Type) throws -> Int16 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int16.self) }
-  }
-
-  func decode(_ type: Int32.Type) throws -> Int32 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int32.self) }
-  }
-
-  func decode(_ type: Int64.Type) throws -> Int64 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int64.self) }
-  }
-
-  func decode(_ type: Int128.Type) throws -> Int128 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int128.self) }
-  }
-
-  func decode(_ type: UInt.Type) throws -> UInt {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt.self) }
-  }
-
-  func decode(_ type: UInt8.Type) throws -> UInt8 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt8.self) }
-  }
-
-  func decode(_ type: UInt16.Type) throws -> UInt16 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt16.self) }
-  }
-
-  func decode(_ type: UInt32.Type) throws -> UInt32 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt32.self) }
-  }
-
-  func decode(_ type: UInt64.Type) throws -> UInt64 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt64.self) }
-  }
-
-  func decode(_ type: UInt128.Type) throws -> UInt128 {
-    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt128.self) }
+  @inline(__always)
+  func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type) throws -> Integer {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Integer.self) }
   }
 }

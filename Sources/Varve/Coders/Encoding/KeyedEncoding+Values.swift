@@ -1,4 +1,6 @@
-/// Encodes the types that a keyed container writes without a frame. Each method is a requirement of the protocol.
+/// Encodes the types that a keyed container writes without a frame. Each method is a requirement of the protocol; the
+/// generic one is that of all types of integers, and is inlined into each. For optional values the standard library has
+/// methods of its own, which a generic one would not replace.
 extension KeyedEncoding {
   func encode(_ value: Bool, forKey key: Key) throws {
     try begin(key)
@@ -20,64 +22,10 @@ extension KeyedEncoding {
     state.pointee.output.write(value)
   }
 
-  func encode(_ value: Int, forKey key: Key) throws {
+  @inline(__always)
+  func encode<Integer: FixedWidthInteger & Encodable>(_ value: Integer, forKey key: Key) throws {
     try begin(key)
-    state.pointee.output.write(integer: Int64(value))
-  }
-
-  func encode(_ value: Int8, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(integer: Int64(value))
-  }
-
-  func encode(_ value: Int16, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(integer: Int64(value))
-  }
-
-  func encode(_ value: Int32, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(integer: Int64(value))
-  }
-
-  func encode(_ value: Int64, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(integer: value)
-  }
-
-  func encode(_ value: Int128, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(wide: value)
-  }
-
-  func encode(_ value: UInt, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(unsigned: UInt64(value))
-  }
-
-  func encode(_ value: UInt8, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(integer: Int64(value))
-  }
-
-  func encode(_ value: UInt16, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(integer: Int64(value))
-  }
-
-  func encode(_ value: UInt32, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(integer: Int64(value))
-  }
-
-  func encode(_ value: UInt64, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(unsigned: value)
-  }
-
-  func encode(_ value: UInt128, forKey key: Key) throws {
-    try begin(key)
-    state.pointee.output.write(wideUnsigned: value)
+    state.pointee.output.write(value)
   }
 
   func encodeIfPresent(_ value: Bool?, forKey key: Key) throws {

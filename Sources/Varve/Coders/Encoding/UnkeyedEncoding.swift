@@ -51,16 +51,6 @@ struct UnkeyedEncoding: UnkeyedEncodingContainer {
   func encode(_ value: String) throws { try element { $0.write(value) } }
   func encode(_ value: Double) throws { try element { $0.write(value) } }
   func encode(_ value: Float) throws { try element { $0.write(value) } }
-  func encode(_ value: Int) throws { try element { $0.write(integer: Int64(value)) } }
-  func encode(_ value: Int8) throws { try element { $0.write(integer: Int64(value)) } }
-  func encode(_ value: Int16) throws { try element { $0.write(integer: Int64(value)) } }
-  func encode(_ value: Int32) throws { try element { $0.write(integer: Int64(value)) } }
-  func encode(_ value: Int64) throws { try element { $0.write(integer: value) } }
-  func encode(_ value: Int128) throws { try element { $0.write(wide: value) } }
-  func encode(_ value: UInt) throws { try element { $0.write(unsigned: UInt64(value)) } }
-  func encode(_ value: UInt8) throws { try element { $0.write(integer: Int64(value)) } }
-  func encode(_ value: UInt16) throws { try element { $0.write(integer: Int64(value)) } }
-  func encode(_ value: UInt32) throws { try element { $0.write(integer: Int64(value)) } }
-  func encode(_ value: UInt64) throws { try element { $0.write(unsigned: value) } }
-  func encode(_ value: UInt128) throws { try element { $0.write(wideUnsigned: value) } }
+  @inline(__always)
+  func encode<Integer: FixedWidthInteger & Encodable>(_ value: Integer) throws { try element { $0.write(value) } }
 }
