@@ -97,7 +97,7 @@ struct ObjectCrashTests {
       "object crashes, \(policy.rawValue): \(recording.points.count) images, with \(counts.min() ?? 0) to",
       "\(counts.max() ?? 0) transactions, \(lostCount) without the last ones")
     #expect(Set(counts).count > 20 || !TestScale.isWhole)
-    #expect(lostCount > 0)
+    #expect(lostCount > 0 || !TestScale.isWhole)
   }
 
   /// Opens an image, checks it, writes more, and opens it again. Returns how many transactions the crash left.

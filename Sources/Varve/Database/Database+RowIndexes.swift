@@ -1,29 +1,12 @@
 /// Methods for the indexes of rows (``RowIndex``) outside a transaction.
 extension Database {
-  /// Returns the current rows with a value of an index. The first `next` throws what the same call in a transaction
+  /// Returns the current rows with some values of an index. The first `next` throws what the same call in a transaction
   /// throws.
   public func rows<Value: KeyCodable>(
-    with value: Value, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
+    _ values: IndexValues<Value>, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<FetchedRow> {
-    rows(RowIndexSelection(value: value, index, descending: descending, limit: limit))
-  }
-
-  /// Returns the current rows whose index values are in a range.
-  public func rows<Value: KeyCodable>(
-    _ range: some KeyBounds<Value>, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
-  ) -> Rows<FetchedRow> {
-    rows(RowIndexSelection(index, range, descending: descending, limit: limit))
-  }
-
-  /// Returns all current rows of an index.
-  public func rows<Value: KeyCodable>(
-    _ all: UnboundedRange, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
-  ) -> Rows<FetchedRow> {
-    rows(RowIndexSelection(index, nil, descending: descending, limit: limit))
-  }
-
-  private func rows(_ selection: RowIndexSelection) -> Rows<FetchedRow> {
-    Rows(RowSource(core) { tx in FetchedIndexedRows(try selection.begin(tx), tx) })
+    let selection = RowIndexSelection(index, values, descending: descending, limit: limit)
+    return Rows(RowSource(core) { tx in FetchedIndexedRows(try selection.begin(tx), tx) })
   }
 
   // MARK: - Building
@@ -62,7 +45,7 @@ extension Database {
     }
     try await core.writerExecutor.run { try core.rebuild(terms) }
     try await warmIndexes(of: index.collection)
-    _ = try await read { tx in try RowIndexSelection(index, nil).begin(tx) != nil }
+    _ = try await read { tx in try RowIndexSelection(index, .all).begin(tx) != nil }
   }
 
   /// Builds an index again, and blocks the calling thread: see the asynchronous form.
@@ -73,7 +56,7 @@ extension Database {
     if try core.continueBuild(of: name, orIfFailed: true) { try warmed(self) }
     try core.rebuild(index.terms)
     try warmed(self)
-    try core.read { tx in _ = try RowIndexSelection(index, nil).begin(tx) }
+    try core.read { tx in _ = try RowIndexSelection(index, .all).begin(tx) }
   }
 
   /// Compares the indexes of a collection with its rows, and returns the differences: see

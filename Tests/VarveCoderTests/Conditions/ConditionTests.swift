@@ -170,7 +170,9 @@ struct ConditionTests {
         #expect(Set(branch.sets.map(\.path)).count == branch.sets.count && branch.sets.allSatisfy { !$0.set.isEmpty })
       }
     }
-    #expect(held > 2_000 && didNot > 2_000 && branchCount > 400 && refused < 40, "\(held), \(didNot), \(branchCount)")
+    #expect(
+      !TestScale.isWhole || held > 2_000 && didNot > 2_000 && branchCount > 400 && refused < 40,
+      "\(held), \(didNot), \(branchCount)")
   }
 
   @Test func `the terms about one field become one set of keys, in whatever form they are written`() throws {

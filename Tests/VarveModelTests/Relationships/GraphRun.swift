@@ -388,7 +388,7 @@ final class GraphRun {
     }
     for count in Self.counts { try compare(try tx[count].lines(), expected, "what \(count.name) has") }
     for count in 0...3 {
-      let found = try Array(tx.rows(with: count, from: linkIndex)).map { Thing.text($0.key) }
+      let found = try Array(tx.rows(.value(count), from: linkIndex)).map { Thing.text($0.key) }
       try compare(
         found, model.rows.filter { $0.key.hasPrefix("a") && $0.value.links.count == count }.map(\.key), "the index")
     }

@@ -144,20 +144,20 @@ struct ChangingValueTests {
     #expect(calls.all.count == 50)
     try database.write { tx in for key in 0..<50 { try tx.set("other", key: key, in: "lines") } }
     #expect(calls.all.count == 100)
-    #expect(try database.read { tx in try tx.count(..., from: index) } == 50)
+    #expect(try database.read { tx in try tx.count(.all, from: index) } == 50)
     try database.write { tx throws in
       for key in 0..<10 { try tx.set("again", key: key, in: "lines") }
-      #expect(try tx.count(..., from: index) == 50)
+      #expect(try tx.count(.all, from: index) == 50)
       #expect(try tx.remove(in: "lines", 0..<30) == 30)
-      #expect(try tx.count(..., from: index) == 20)
+      #expect(try tx.count(.all, from: index) == 20)
     }
     #expect(calls.all.count == 110)
-    #expect(try database.read { tx in try tx.count(..., from: index) } == 20)
+    #expect(try database.read { tx in try tx.count(.all, from: index) } == 20)
     try database.write { tx throws in
       for key in 30..<50 { try tx.remove(key: key, in: "lines") }
     }
     #expect(calls.all.count == 110)
-    #expect(try database.read { tx in try tx.count(..., from: index) } == 0)
+    #expect(try database.read { tx in try tx.count(.all, from: index) } == 0)
     try database.close()
   }
 
@@ -173,9 +173,9 @@ struct ChangingValueTests {
       for key in 0..<4 { try tx.set("line", key: key, in: "lines") }
       for key in 0..<2 { try tx.set("again", key: key, in: "lines") }
       try tx.remove(key: 0, in: "lines")
-      #expect(try tx.count(..., from: index) == 3)
+      #expect(try tx.count(.all, from: index) == 3)
     }
-    #expect(try database.read { tx in try tx.count(..., from: index) } == 3)
+    #expect(try database.read { tx in try tx.count(.all, from: index) } == 3)
     try database.close()
   }
 }

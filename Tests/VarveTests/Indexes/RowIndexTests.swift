@@ -64,35 +64,35 @@ struct RowIndexTests {
   @Test func `rows are found by values, ranges and first parts, in the order of the index`() async throws {
     let database = try Self.filled()
     try database.core.read { tx throws in
-      #expect(try Self.keys(tx.rows(with: "Nina Simone", from: Self.byArtist)) == ["a", "b"])
-      #expect(try Self.keys(tx.rows(with: "Nina Simone", from: Self.byArtist, descending: true, limit: 1)) == ["b"])
-      #expect(try Self.keys(tx.rows("C"..<"K", from: Self.byArtist)) == ["d"])
-      #expect(try Self.keys(tx.rows(..., from: Self.byArtist)) == ["c", "d", "a", "b"])
-      #expect(try tx.row(with: "Naima", from: Self.byTitle)?.object(as: Song.self) == Self.songs["d"])
-      #expect(try tx.row(with: "naima", from: Self.byTitle) == nil)
-      #expect(try Self.keys(tx.rows(with: "jazz", from: Self.byGenre)) == ["a", "b", "d"])
-      #expect(try Self.keys(tx.rows("a"..., from: Self.byGenre)) == ["a", "b", "d"])
-      #expect(try tx.count(with: "jazz", from: Self.byGenre) == 3)
-      #expect(try tx.count(..., from: Self.byGenre) == 3)
-      #expect(try tx.count("A"..<"C", from: Self.byArtist) == 1)
+      #expect(try Self.keys(tx.rows(.value("Nina Simone"), from: Self.byArtist)) == ["a", "b"])
+      #expect(try Self.keys(tx.rows(.value("Nina Simone"), from: Self.byArtist, descending: true, limit: 1)) == ["b"])
+      #expect(try Self.keys(tx.rows(.range("C"..<"K"), from: Self.byArtist)) == ["d"])
+      #expect(try Self.keys(tx.rows(.all, from: Self.byArtist)) == ["c", "d", "a", "b"])
+      #expect(try tx.row(.value("Naima"), from: Self.byTitle)?.object(as: Song.self) == Self.songs["d"])
+      #expect(try tx.row(.value("naima"), from: Self.byTitle) == nil)
+      #expect(try Self.keys(tx.rows(.value("jazz"), from: Self.byGenre)) == ["a", "b", "d"])
+      #expect(try Self.keys(tx.rows(.range("a"...), from: Self.byGenre)) == ["a", "b", "d"])
+      #expect(try tx.count(.value("jazz"), from: Self.byGenre) == 3)
+      #expect(try tx.count(.all, from: Self.byGenre) == 3)
+      #expect(try tx.count(.range("A"..<"C"), from: Self.byArtist) == 1)
       // A NaN is not in the index that excludes NaNs.
-      #expect(try Self.keys(tx.rows(..., from: Self.byLength)) == ["a", "d", "b"])
-      var rows = try tx.rows(..., from: Self.byArtist)
+      #expect(try Self.keys(tx.rows(.all, from: Self.byLength)) == ["a", "d", "b"])
+      var rows = try tx.rows(.all, from: Self.byArtist)
       try rows.seek(to: "K")
       #expect(try Array(rows).map { try $0.key(as: String.self) } == ["a", "b"])
-      #expect(errorCode { _ = try tx.rows(..., from: Self.byArtist, limit: -1) } == .invalidArgument)
+      #expect(errorCode { _ = try tx.rows(.all, from: Self.byArtist, limit: -1) } == .invalidArgument)
     }
     #expect(
-      try await database.rows(with: "jazz", from: Self.byGenre).collect().map { try $0.key(as: String.self) } == [
+      try await database.rows(.value("jazz"), from: Self.byGenre).collect().map { try $0.key(as: String.self) } == [
         "a", "b", "d",
       ])
-    #expect(try await database.rows("C"..., from: Self.byArtist, limit: 2).collect().count == 2)
-    #expect(try await database.rows(..., from: Self.byArtist, descending: true).collect().count == 4)
+    #expect(try await database.rows(.range("C"...), from: Self.byArtist, limit: 2).collect().count == 2)
+    #expect(try await database.rows(.all, from: Self.byArtist, descending: true).collect().count == 4)
   }
 
   @Test func `changes of objects and metadata change the indexes, and a touch does not`() throws {
     let database = try Self.filled()
-    func plays(_ tx: ReadTransaction) throws -> [String] { try Self.keys(tx.rows(..., from: Self.byPlays)) }
+    func plays(_ tx: ReadTransaction) throws -> [String] { try Self.keys(tx.rows(.all, from: Self.byPlays)) }
     try database.write { tx throws in
       #expect(try plays(tx) == [])
       _ = try tx.replaceMetadata(Play(count: 3), key: "a", in: "songs")
@@ -100,7 +100,7 @@ struct RowIndexTests {
       _ = try tx.replaceMetadata(Play(count: 3), key: "b", in: "songs")
       // The row with the most plays is first.
       #expect(try plays(tx) == ["c", "a", "b"])
-      #expect(try Self.keys(tx.rows(beginningWith: Descending(3), from: Self.byPlays)) == ["a", "b"])
+      #expect(try Self.keys(tx.rows(.prefix(Descending(3)), from: Self.byPlays)) == ["a", "b"])
     }
     try database.write { tx throws in
       _ = try tx.replaceMetadata(Play(count: 1), key: "c", in: "songs")
@@ -109,8 +109,8 @@ struct RowIndexTests {
       // `set` clears the metadata.
       try tx.set(Song(title: "Sinnerman", artist: "Peter Tosh"), key: "b", in: "songs")
       #expect(try plays(tx) == ["a", "c"])
-      #expect(try Self.keys(tx.rows(with: "Nina Simone", from: Self.byArtist)) == ["a"])
-      #expect(try Self.keys(tx.rows(with: "jazz", from: Self.byGenre)) == ["a", "d"])
+      #expect(try Self.keys(tx.rows(.value("Nina Simone"), from: Self.byArtist)) == ["a"])
+      #expect(try Self.keys(tx.rows(.value("jazz"), from: Self.byGenre)) == ["a", "d"])
       _ = try tx.remove(key: "a", in: "songs")
       #expect(try plays(tx) == ["c"])
     }
@@ -126,8 +126,8 @@ struct RowIndexTests {
     }
     try database.write { tx in _ = try tx.replaceMetadata(Play(count: 2), key: "a", in: "songs") }
     try database.read { tx throws in
-      #expect(try tx.count(with: Compound(Descending(2), "a"), from: Self.byPlays) == 1)
-      #expect(try tx.count(..., from: Self.byPlays) == 1)
+      #expect(try tx.count(.value(Compound(Descending(2), "a")), from: Self.byPlays) == 1)
+      #expect(try tx.count(.all, from: Self.byPlays) == 1)
     }
     #expect(try database.verifyIndexes(of: "songs").isEmpty)
   }
@@ -147,14 +147,14 @@ struct RowIndexTests {
     var database = try shared.open(plain)
     try database.write { tx in for (key, song) in Self.songs { try tx.set(song, key: key, in: "songs") } }
     #expect(
-      errorCode { _ = try database.read { tx in try tx.row(with: "x", from: Self.byTitle) } } == .unknownExtension)
+      errorCode { _ = try database.read { tx in try tx.row(.value("x"), from: Self.byTitle) } } == .unknownExtension)
     #expect(errorCode { try database.warmIndexes(of: "songs") } == .unknownExtension)
     try database.close()
     database = try shared.open(try Self.definition())
     try database.warmIndexes(of: "songs")
-    #expect(try database.read { tx in try Self.keys(tx.rows(with: "jazz", from: Self.byGenre)) } == ["a", "b", "d"])
+    #expect(try database.read { tx in try Self.keys(tx.rows(.value("jazz"), from: Self.byGenre)) } == ["a", "b", "d"])
     try database.rebuild(Self.byGenre)
-    #expect(try database.read { tx in try Self.keys(tx.rows(with: "jazz", from: Self.byGenre)) } == ["a", "b", "d"])
+    #expect(try database.read { tx in try Self.keys(tx.rows(.value("jazz"), from: Self.byGenre)) } == ["a", "b", "d"])
     #expect(try database.verifyIndexes(of: "songs", sample: 2).isEmpty)
     #expect(try database.read { tx in try tx.unindexedRows(in: "songs") }.isEmpty)
     try database.close()
@@ -164,7 +164,7 @@ struct RowIndexTests {
     try database.close()
     database = try shared.open(try Self.definition())
     try database.warmIndexes(of: "songs")
-    #expect(try database.read { tx in try tx.count(with: "jazz", from: Self.byGenre) } == 4)
+    #expect(try database.read { tx in try tx.count(.value("jazz"), from: Self.byGenre) } == 4)
     try database.close()
     database = try shared.open(
       try DatabaseDefinition { try CollectionDefinition("songs", Song.self, key: String.self).indexed() })
@@ -180,17 +180,17 @@ struct RowIndexTests {
     try database.write { tx in for (key, song) in Self.songs { try tx.set(song, key: key, in: "songs") } }
     let other = RowIndex("byArtist", in: "songs", version: 2) { row in try row.object(as: Song.self).artist.uppercased()
     }
-    #expect(errorCode { _ = try database.read { tx in try tx.count(..., from: other) } } == .invalidDefinition)
+    #expect(errorCode { _ = try database.read { tx in try tx.count(.all, from: other) } } == .invalidDefinition)
     let unique = RowIndex("byArtist", in: "songs", version: 1, isUnique: true) { row in
       try row.object(as: Song.self).artist
     }
-    #expect(errorCode { _ = try database.read { tx in try tx.count(..., from: unique) } } == .invalidDefinition)
+    #expect(errorCode { _ = try database.read { tx in try tx.count(.all, from: unique) } } == .invalidDefinition)
     try database.close()
     database = try shared.open(
       try DatabaseDefinition { try CollectionDefinition("songs", Song.self, key: String.self).indexed(by: other) })
     try database.warmIndexes(of: "songs")
-    #expect(try database.read { tx in try tx.count(with: "NINA SIMONE", from: other) } == 2)
-    #expect(errorCode { _ = try database.read { tx in try tx.count(..., from: Self.byTitle) } } == .invalidDefinition)
+    #expect(try database.read { tx in try tx.count(.value("NINA SIMONE"), from: other) } == 2)
+    #expect(errorCode { _ = try database.read { tx in try tx.count(.all, from: Self.byTitle) } } == .invalidDefinition)
     try database.close()
   }
 
@@ -237,7 +237,7 @@ struct RowIndexTests {
     try database.close()
     database = try shared.open(definition)
     try database.warmIndexes(of: "songs")
-    #expect(try database.read { tx in try Self.keys(tx.rows(..., from: picky)) } == ["z"])
+    #expect(try database.read { tx in try Self.keys(tx.rows(.all, from: picky)) } == ["z"])
     #expect(try database.read { tx in try tx.unindexedRows(in: "songs") }.map(\.key.text) == ["\"y\""])
     try database.close()
   }

@@ -7,7 +7,7 @@
 ///   try CollectionDefinition("songs", Song.self, key: String.self).indexed(by: byArtist)
 /// }
 /// let songs = try database.read { tx in
-///   try Array(tx.rows(with: "Nina Simone", from: byArtist)).map { try $0.object(as: Song.self) }
+///   try Array(tx.rows(.value("Nina Simone"), from: byArtist)).map { try $0.object(as: Song.self) }
 /// }
 /// ```
 ///

@@ -1,7 +1,7 @@
 /// The rows of an index of their collection (``RowIndex``), in the order of their values.
 ///
 /// ```swift
-/// var rows = try tx.rows(with: "Nina Simone", from: byArtist)
+/// var rows = try tx.rows(.value("Nina Simone"), from: byArtist)
 /// while let row = try rows.next() { print(try row.key(as: String.self)) }
 /// ```
 ///

@@ -5,27 +5,13 @@ struct RowIndexSelection: Sendable {
   let isDescending: Bool
   private let limit: Int?
 
-  /// Selects the entries with values in a range, or all entries if `range` is nil.
-  ///
-  /// A bound that cannot be encoded is an error that `begin` throws, and not this initializer.
+  /// Selects the entries with some values. A value that cannot be encoded is an error that `begin` throws, and not this
+  /// initializer.
   init<Value: KeyCodable>(
-    _ index: RowIndex<Value>, _ range: (any KeyBounds<Value>)?, descending: Bool = false, limit: Int? = nil
+    _ index: RowIndex<Value>, _ values: IndexValues<Value>, descending: Bool = false, limit: Int? = nil
   ) {
     terms = index.terms
-    bounds = Result { try range.map { try EncodedKeyRange(with: $0).bounds() } ?? ([], nil) }
-    isDescending = descending
-    self.limit = limit
-  }
-
-  /// Selects the entries with a value, or with values that begin with it.
-  init<Value: KeyCodable>(
-    value: some KeyCodable, _ index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
-  ) {
-    terms = index.terms
-    bounds = Result {
-      let bytes = try value.encoded()
-      return (bytes, KeyRange.end(ofParts: bytes))
-    }
+    bounds = Result { try values.bounds(.none) }
     isDescending = descending
     self.limit = limit
   }

@@ -1,10 +1,11 @@
-/// The values of an index whose instances a call of a ``Store`` loads or counts: one value, a range, or all.
+/// The values of an index whose instances or rows a call loads or counts: one value, a range, or all.
 ///
 /// ```swift
 /// let emmas = try books.load(.value("Emma"), from: \.title, in: tx)
 /// let some = try books.load(.range("A"..<"C"), from: \.title, in: tx)
 /// let year = try books.load(.prefix(1815), from: \.byYear, in: tx)    // an index by year and title
 /// let count = try books.count(.all, from: \.title, in: tx)
+/// let songs = try tx.rows(.value("Nina Simone"), from: byArtist)      // a RowIndex
 /// ```
 ///
 /// The values of an index of several fields are ``Compound``. Those of an index of one field are given as the field's
@@ -57,7 +58,7 @@ public struct IndexValues<Value: KeyCodable>: Sendable {
   }
 }
 
-/// The value of a unique index whose instance a call of a ``Store`` loads: `books.load(.value("0141"), from: \.isbn)`.
+/// The value of an index whose one instance or row a call loads: `books.load(.value("0141"), from: \.isbn)`.
 ///
 /// It is given in the same types as ``IndexValues``.
 public struct IndexValue<Value: KeyCodable>: Sendable {
