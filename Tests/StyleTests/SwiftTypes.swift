@@ -19,7 +19,9 @@ extension SwiftCode {
     let keywords: Set<Substring> = ["struct", "class", "enum", "protocol", "actor", "typealias", "case"]
     let words = SwiftCode.words(String(line)).map(\.text)
     guard let index = words.firstIndex(where: { keywords.contains($0) }), index + 1 < words.count else { return nil }
-    let isDeclaration = words[..<index].allSatisfy { $0.first?.isLowercase ?? false || $0 == "unchecked" }
+    // An attribute of SPI has a name before the declaration.
+    let modifiers = words.firstIndex(of: "_spi").map { words[min($0 + 2, index)..<index] } ?? words[..<index]
+    let isDeclaration = modifiers.allSatisfy { $0.first?.isLowercase ?? false || $0 == "unchecked" }
     let name = words[index + 1]
     return isDeclaration && name.first?.isUppercase == true ? String(name) : nil
   }

@@ -66,7 +66,7 @@ struct Timers: ~Copyable {
     case .task, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: nil
     }
   }
-  /// The key from which on rows on disk are not in memory, or `nil` if all are. No timer of a later row is in memory.
+  /// The key from which on rows on disk are not in memory, or `nil` if all are. Later rows have no timers in memory.
   private(set) var end: [UInt8]? = TaskKeys.timer(.min)
   /// Whether rows are being read from disk.
   private(set) var isLoading = false
