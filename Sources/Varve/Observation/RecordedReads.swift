@@ -54,6 +54,8 @@ struct RecordedReads: Sendable {
     // extensions' scopes.
     if !changes.isFromFeed, !partFamilies.isSubset(of: changes.parts?.families ?? []) { return true }
     let unknown = extensions.filter { !isKnown($0, by: changes.parts, registry) }
+    // Besides rows, the commit may have written to the extension alone.
+    if unknown.contains(where: { changes.usedExtensions.contains($0.registered.name) }) { return true }
     return changes.collections.contains { name, rows in
       if unknown.contains(where: { $0.registered.traits.scope.contains(name) }) { return true }
       guard collections.contains(name) else { return false }

@@ -9,7 +9,7 @@
 /// durations recorded between two readings are `later.subtracting(earlier)`.
 ///
 /// Complexity: `record` is O(1), everything else O(buckets), of which there are 624. All times are in nanoseconds;
-/// durations over 73 minutes count as that.
+/// durations over 73 minutes are in one bucket, whose percentiles are the longest duration.
 public struct LatencyHistogram: Sendable, Hashable {
   /// The number of recorded durations.
   public private(set) var count: UInt64 = 0
@@ -69,8 +69,8 @@ public struct LatencyHistogram: Sendable, Hashable {
 
   /// Returns the time in nanoseconds within which `percent` percent of the operations ended.
   ///
-  /// The result is never below the true value, and less than a sixteenth above it. It is 0 for an empty histogram.
-  /// `percent` is clamped to 0 through 100.
+  /// The result is never below the true value, and less than a sixteenth above it up to 73 minutes. It is 0 for an
+  /// empty histogram. `percent` is clamped to 0 through 100.
   public func percentile(_ percent: Double) -> UInt64 {
     guard count > 0 else { return 0 }
     let share = min(max(percent, 0), 100) / 100

@@ -2,8 +2,9 @@
 ///
 /// Each value was correct at some moment during the call; the values need not belong to the same moment.
 ///
-/// As JSON (`json`, `Codable`) they are one object, as published and as printed by `varve stats --json`. Times are in
-/// nanoseconds, sizes in bytes. Later versions may add members; existing ones keep their meaning.
+/// As JSON (`json`, `Codable`) they are one object, as published, and as the member `statistics` of what
+/// `varve stats --json` prints. Times are in nanoseconds, sizes in bytes. Later versions may add members; existing ones
+/// keep their meaning. Only statistics of one process can be subtracted from each other.
 public struct EngineStatistics: Sendable, Hashable, Codable {
   /// The tables of one level.
   public struct Level: Sendable, Hashable, NumberedLevel {

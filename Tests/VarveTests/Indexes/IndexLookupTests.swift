@@ -32,6 +32,10 @@ struct IndexLookupTests {
     #expect(try await volumes.load(.value("a"), from: \.isbn)?.id == 1)
     #expect(try await volumes.load(.value("b"), from: \.isbn)?.id == 4)
     #expect(try await volumes.load(.value("c"), from: \.isbn) == nil)
+    // Several instances may have no value, so none is the one with nil.
+    let none: Volume? = try await volumes.load(.value(nil), from: \.isbn)
+    #expect(none == nil)
+    #expect(try await volumes.load(.value(nil), from: \.isbn).collect().count > 1)
     #expect(try await volumes.load(.value(2), from: \.codes)?.id == 1)
     #expect(try await volumes.load(.value(4), from: \.codes) == nil)
   }

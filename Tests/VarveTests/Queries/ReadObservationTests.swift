@@ -81,8 +81,14 @@ struct ReadObservationTests {
     #expect(try await counts.next() == 3)
   }
 
-  @Test func `commits without changed rows wake readers of the part entries that they write`() async throws {
-    let handle = try registered(Self.scripted(), as: "jobs")
+  /// A commit for which an extension reports changes has a change set, with or without rows.
+  @Test(arguments: [false, true])
+  func `commits without changed rows wake readers of the part entries that they write`(
+    reportsChanges: Bool
+  ) async throws {
+    var scripted = Self.scripted()
+    if reportsChanges { scripted.takeChanges = { _ in "changed" } }
+    let handle = try registered(scripted, as: "jobs")
     let runs = Mutex(0)
     var values = database.observe { tx in
       runs.withLock { $0 += 1 }

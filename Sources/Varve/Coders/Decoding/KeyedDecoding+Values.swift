@@ -1,6 +1,6 @@
 /// Decodes the types that a keyed container reads without a frame. Each method is a requirement of the protocol; the
-/// generic one is that of all types of integers, and is inlined into each. For optional values the standard library has
-/// methods of its own, which a generic one would not replace.
+/// generic one is that of the types of integers up to 64 bits, and is inlined into each. For wider ones, and for
+/// optional values, the standard library has methods of its own, which a generic one would not replace.
 extension KeyedDecoding {
   func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool {
     try read(key) { source, offset throws(ReadFailure) in try source.bool(&offset) }
@@ -21,6 +21,14 @@ extension KeyedDecoding {
   @inline(__always)
   func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type, forKey key: Key) throws -> Integer {
     try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: Integer.self) }
+  }
+
+  func decode(_ type: Int128.Type, forKey key: Key) throws -> Int128 {
+    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int128.self) }
+  }
+
+  func decode(_ type: UInt128.Type, forKey key: Key) throws -> UInt128 {
+    try read(key) { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt128.self) }
   }
 
   func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {

@@ -92,4 +92,12 @@ struct SingleValueDecoding: SingleValueDecodingContainer {
   func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type) throws -> Integer {
     try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Integer.self) }
   }
+
+  func decode(_ type: Int128.Type) throws -> Int128 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: Int128.self) }
+  }
+
+  func decode(_ type: UInt128.Type) throws -> UInt128 {
+    try read { source, offset throws(ReadFailure) in try source.integer(&offset, as: UInt128.self) }
+  }
 }

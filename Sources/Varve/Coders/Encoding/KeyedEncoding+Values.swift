@@ -1,6 +1,6 @@
 /// Encodes the types that a keyed container writes without a frame. Each method is a requirement of the protocol; the
-/// generic one is that of all types of integers, and is inlined into each. For optional values the standard library has
-/// methods of its own, which a generic one would not replace.
+/// generic one is that of the types of integers up to 64 bits, and is inlined into each. For wider ones, and for
+/// optional values, the standard library has methods of its own, which a generic one would not replace.
 extension KeyedEncoding {
   func encode(_ value: Bool, forKey key: Key) throws {
     try begin(key)
@@ -24,6 +24,16 @@ extension KeyedEncoding {
 
   @inline(__always)
   func encode<Integer: FixedWidthInteger & Encodable>(_ value: Integer, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(value)
+  }
+
+  func encode(_ value: Int128, forKey key: Key) throws {
+    try begin(key)
+    state.pointee.output.write(value)
+  }
+
+  func encode(_ value: UInt128, forKey key: Key) throws {
     try begin(key)
     state.pointee.output.write(value)
   }

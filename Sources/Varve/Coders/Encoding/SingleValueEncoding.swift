@@ -28,4 +28,6 @@ struct SingleValueEncoding: SingleValueEncodingContainer {
   func encode(_ value: Float) throws { try self.value { $0.write(value) } }
   @inline(__always)
   func encode<Integer: FixedWidthInteger & Encodable>(_ value: Integer) throws { try self.value { $0.write(value) } }
+  func encode(_ value: Int128) throws { try self.value { $0.write(value) } }
+  func encode(_ value: UInt128) throws { try self.value { $0.write(value) } }
 }

@@ -53,4 +53,6 @@ struct UnkeyedEncoding: UnkeyedEncodingContainer {
   func encode(_ value: Float) throws { try element { $0.write(value) } }
   @inline(__always)
   func encode<Integer: FixedWidthInteger & Encodable>(_ value: Integer) throws { try element { $0.write(value) } }
+  func encode(_ value: Int128) throws { try element { $0.write(value) } }
+  func encode(_ value: UInt128) throws { try element { $0.write(value) } }
 }

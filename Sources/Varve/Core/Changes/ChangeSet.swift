@@ -89,6 +89,8 @@ public struct ChangeSet: Sendable {
   /// The writes to parts that were observed when the transaction began, or `nil` if none was observed or the writes are
   /// not known.
   var parts: PartWrites.Noted? { content.parts }
+  /// The extensions that the transaction has used: see `ExtensionReports.used`.
+  var usedExtensions: Set<String> { content.extensions.used }
 
   // MARK: - The commit
 

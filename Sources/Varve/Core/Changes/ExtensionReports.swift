@@ -18,6 +18,9 @@ struct ExtensionReports: Sendable {
   private var unknownCount = 0
   /// Whether the extensions that report changes were asked for them.
   var isComplete = true
+  /// The names of the extensions that the transaction has used, and may have written to without a change of rows. Known
+  /// only if the commit is observed.
+  private(set) var used: Set<String> = []
   /// The names of the extensions whose definition was replaced, so that their content is different.
   private(set) var replaced: Set<String> = []
 
@@ -28,6 +31,7 @@ struct ExtensionReports: Sendable {
   /// Collects the changes of a transaction's extensions, if they are observed.
   init(_ transaction: WriteTransaction, isObserved: @autoclosure () -> Bool) {
     replaced = transaction.replaced?.names ?? []
+    if !transaction.opened.isEmpty, isObserved() { used = Set(transaction.opened.map(\.name)) }
     let reporting = transaction.opened.filter { open in
       open.registered.traits.reportsChanges && !replaced.contains(open.name)
         && !transaction.registered.isShadow(open.registered)

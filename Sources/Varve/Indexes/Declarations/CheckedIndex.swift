@@ -4,6 +4,8 @@ final class CheckedIndex<Instance>: Sendable {
   let declaration: IndexDeclaration<Instance>
   /// The text that must be the same for the entries on disk to be usable.
   let definition: String
+  /// Whether values of the index may have parts that are nil.
+  let mayHaveNil: Bool
 
   let plan: ErasedIndex
   let foldedParts: FoldedParts
@@ -14,6 +16,7 @@ final class CheckedIndex<Instance>: Sendable {
     self.name = name
     self.declaration = declaration
     self.definition = definition
+    mayHaveNil = definition.contains("optional(")
     plan = ErasedIndex(name, declaration)
     foldedParts = FoldedParts(declaration.fields.map(\.path))
     collisionsKey = IndexFormat.collisionsKey(of: name, definition: definition)

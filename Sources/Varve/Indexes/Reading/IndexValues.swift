@@ -37,6 +37,9 @@ public struct IndexValues<Value: KeyCodable>: Sendable {
     Self(beginningWith: Optional(value))
   }
 
+  /// Use `all` instead.
+  @available(*, unavailable, message: "the whole range of an index is .all")
+  public static func range(_ all: UnboundedRange) -> Self { .all }
   /// The values in a range.
   public static func range(_ range: some KeyBounds<Value>) -> Self { Self(in: range) }
   /// The values of an index of one field that are in a range: `.range("A"..<"B")`.
@@ -60,7 +63,9 @@ public struct IndexValues<Value: KeyCodable>: Sendable {
 
 /// The value of an index whose one instance or row a call loads: `books.load(.value("0141"), from: \.isbn)`.
 ///
-/// It is given in the same types as ``IndexValues``.
+/// It is given in the same types as ``IndexValues``. No instance of a unique index is found by nil, or by a
+/// ``Compound`` with a part that is nil: several instances may have such values, which `load` of ``IndexValues``
+/// returns.
 public struct IndexValue<Value: KeyCodable>: Sendable {
   let values: IndexValues<Value>
 

@@ -56,7 +56,7 @@ extension IndexesTransaction {
 
 extension KeyPart {
   /// Returns whether a part of a key is nil.
-  fileprivate static func hasNil(_ key: [UInt8]) throws -> Bool {
+  static func hasNil(_ key: [UInt8]) throws -> Bool {
     try parts(of: key).contains { $0 == .null || $0 == .descending(.null) }
   }
 }

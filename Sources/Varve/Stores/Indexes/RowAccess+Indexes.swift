@@ -15,10 +15,12 @@ extension RowAccess where Format: StoreFormat {
     return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, selection)
   }
 
-  /// Returns the only instance with a value, or nil if there is none.
+  /// Returns the only instance with a value, or nil if there is none. Values with a part that is nil belong to no one
+  /// instance, because they are exempt from uniqueness.
   func first(_ selection: IndexSelection<Format>, _ tx: ReadTransaction) throws -> Format.Instance? {
     guard let (info, indexes) = try indexes(tx) else { return nil }
     let (part, index, range) = try selection.part(indexes)
+    if index.mayHaveNil, try KeyPart.hasNil(range.lower) { return nil }
     guard let (entry, content) = try part.first(in: range) else { return nil }
     let key = try unsafe info.prefix + entry[IndexEntry.rowKey(in: entry.span.bytes)]
     if index.plan.isDirect { return try instance(try StoredRow(key: key, bytes: content, info: info), tx) }
