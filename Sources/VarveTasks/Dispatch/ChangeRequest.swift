@@ -7,7 +7,7 @@ final class ChangeRequest: Sendable {
   enum Change: Sendable {
     case cancel, wake, revive, delete
     /// Cancels an attempt that a transaction has cancelled, but whose end was committed before the transaction or
-    /// beside it.
+    /// while it ran.
     case cancelMissed
   }
 

@@ -16,7 +16,7 @@ internal import Varve
   var removed: [(subqueue: SubqueueID, id: TaskID, key: [UInt8])] = []
   /// The tasks that others depend on from now on.
   var parents: [TaskID] = []
-  /// The running tasks that others name as those that they depend on, with these.
+  /// The pairs of a running task and a task that depends on it.
   var waits: [(parent: TaskID, child: TaskID)] = []
   /// The tasks whose children must be examined.
   var pending: [TaskID] = []

@@ -194,8 +194,8 @@ internal import Varve
   /// Adds a handler to those of the host. The tasks in its queues that waited for it are taken into account again.
   func use(_ handler: RegisteredHandler) {
     let host = state.withLock { state in
-      // It may be among those that a start has set.
-      // A subqueue passes tasks only of kinds that are noted.
+      // The handler may be among those that a start has set. If it is new, the subqueues that have passed tasks of its
+      // kind, which are noted, look again.
       if state.running.handlers.addIfNew(handler), state.running.unhandled.remove(handler.kind) != nil {
         state.subqueues.lookAgain()
       }

@@ -1,7 +1,7 @@
-/// A subqueue of tasks: the tasks of a queue that have no limit key, or those that have one.
+/// A subqueue of tasks: the tasks of a queue that have no limit key, or those with one limit key.
 struct SubqueueID: Hashable, Sendable {
   var queue: UInt32
-  /// The hash of the limit key, or 0 for the tasks that have none.
+  /// The lane: the hash of the limit key, or 0 for the tasks that have none.
   var lane: UInt64 = 0
 
   /// Returns the lane of a limit key. Keys with the same hash share their limits: among 5,000 million keys, two with
@@ -20,7 +20,6 @@ struct SubqueueID: Hashable, Sendable {
   }
 
   /// Writes the subqueue's part of a key.
-
   func put(to key: inout ByteFiller) {
     key.put(queue)
     key.put(lane == 0 ? UInt8(0) : 1)

@@ -1,4 +1,5 @@
-/// A checked index of a format. It is a class, because a copy of all its properties would retain many references.
+/// A checked index of a format or of rows. It is a class, because a copy of all its properties would retain many
+/// references.
 final class CheckedIndex<Instance>: Sendable {
   let name: String
   let declaration: IndexDeclaration<Instance>

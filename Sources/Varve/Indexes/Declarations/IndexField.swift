@@ -24,7 +24,7 @@ struct IndexField<Instance>: Sendable {
     encoder = FieldEncoder.of(valuePath)
   }
 
-  /// Creates a part from the elements of a field, each of which is a value.
+  /// Creates a field from the elements of a field, each of which is a value.
   init(elementsOf path: FieldPath, _ keyType: KeyType) {
     self.path = path
     isDescending = false
