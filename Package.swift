@@ -74,6 +74,7 @@ let package = Package(
     .library(name: "Varve", targets: ["Varve"]),
     .library(name: "VarveEngine", targets: ["VarveEngine"]),
     .library(name: "VarveRelationships", targets: ["VarveRelationships"]),
+    .library(name: "VarveViews", targets: ["VarveViews"]),
     .library(name: "VarveTasks", targets: ["VarveTasks"]),
     .library(name: "VarveTaskQueue", targets: ["VarveTaskQueue"]),
     .library(name: "VarveTasksService", targets: ["VarveTasksService"]),
@@ -128,6 +129,8 @@ let package = Package(
       dependencies: ["Varve", "UnicodeNormalForm", .product(name: "Logging", package: "swift-log")],
       swiftSettings: settings
     ),
+    // Views and lists: rows in groups and in order, an extension that uses the public API.
+    .target(name: "VarveViews", dependencies: ["Varve", "FutexLocks"], swiftSettings: settings),
     // Tasks that are enqueued in transactions and run, an extension that uses the public API.
     .target(
       name: "VarveTasks",
@@ -253,6 +256,13 @@ let package = Package(
     .testTarget(
       name: "VarveTaskQueueTests",
       dependencies: ["VarveTaskQueue", "VarveTasks", "VarveTesting", "Varve", "EngineTestSupport", "VarveTestSupport"],
+      swiftSettings: plainTestSettings
+    ),
+    .testTarget(
+      name: "VarveViewsTests",
+      dependencies: [
+        "VarveViews", "Varve", "VarveTesting", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures",
+      ],
       swiftSettings: plainTestSettings
     ),
     .testTarget(

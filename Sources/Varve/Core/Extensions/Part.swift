@@ -7,8 +7,8 @@
 /// The form in the part's definition (`PartDefinition.Form`) determines which calls the part supports: the others throw
 /// `.invalidArgument`, and so does a read of an append-only part to which the transaction has written.
 public struct Part {
-  private let open: OpenExtension
-  private let slot: Int
+  let open: OpenExtension
+  let slot: Int
   private let form: PartForm
   private let hasUniqueKeys: Bool
   /// Whether `commitIndependently` may use the part.
@@ -55,7 +55,7 @@ public struct Part {
 
   /// Returns where the part is read, or `nil` if it contains nothing.
   @inline(__always)
-  private func source() throws -> (ReadTransaction, StorageFamily)? {
+  func source() throws -> (ReadTransaction, StorageFamily)? {
     let transaction = try open.readingParts()
     if form == .scratch, !open.hasScratch(slot) { return nil }
     guard let family = try open.checkedFamily(slot, isIndependent: isIndependent) else { return nil }
@@ -135,7 +135,7 @@ public struct Part {
     return try get(key).flatMap(rule.number) ?? 0
   }
 
-  /// Returns the number of entries in a range. Complexity: O(n).
+  /// Returns the number of entries in a range. Complexity: O(log n) for a counted part, otherwise O(n).
   public func count(_ range: StorageRange = StorageRange()) throws -> Int {
     guard let (transaction, family) = try source() else { return 0 }
     if isIndependent { note(range, family) }
@@ -375,7 +375,7 @@ public struct Part {
     return isOn
   }()
 
-  private func wrongForm(_ what: String) -> DatabaseError {
+  func wrongForm(_ what: String) -> DatabaseError {
     DatabaseError(
       .invalidArgument, "part \"\(open.registered.traits.parts[slot].name)\" of extension \"\(open.name)\" \(what)")
   }

@@ -40,6 +40,13 @@ public struct PartDefinition: Sendable, Hashable {
   /// and commits nothing if another commit has changed it since the transaction began. Hooks and builds write to the
   /// part as to others.
   public var isIndependent = false
+  /// A Boolean value that indicates whether the part keeps counts of its entries, so that `Part.count`,
+  /// `Part.offset(of:in:)`, `Part.entry(at:in:)` and a cursor from an offset take logarithmic time. Default false.
+  ///
+  /// It is for parts of `.values`, and not for independent ones. Entries are added by `Part.insert`, replaced by
+  /// `Part.put` and removed by `Part.remove` or `Part.deleteRange`. Turning it on or off rebuilds no entry: only the
+  /// counts are made or removed, in the commit of the registration.
+  public var isCounted = false
   /// A Boolean value that indicates whether the part's content is derived from rows. Default true.
   ///
   /// False is for data that the program itself has written, for example edges or tasks that it has added: no build
