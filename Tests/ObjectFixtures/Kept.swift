@@ -10,6 +10,7 @@ import VarveTestSupport
 ///  once     the key                the text            write-once
 ///  log      the key                the text            append-only
 ///  letters  the first letter       how many rows       a counter that adds
+///  ranked   the text, the key      nothing             counted
 ///  largest  "most"                 5                   a counter that keeps the maximum
 /// ```
 struct Kept: DatabaseExtension {
@@ -46,6 +47,9 @@ struct Kept: DatabaseExtension {
       PartDefinition("log", .appendOnly), PartDefinition("letters", .counters(.sum)),
       PartDefinition("largest", .counters(.maximum)), PartDefinition("notes", .scratch),
     ]
+    var ranked = PartDefinition("ranked")
+    ranked.isCounted = true
+    configuration.parts.append(ranked)
   }
 
   func makeTransaction(_ context: ExtensionContext<Self>) throws -> KeptTransaction {
@@ -89,7 +93,7 @@ final class KeptTransaction: ExtensionTransaction {
 
   func removesAll(in collection: String?) throws -> Bool {
     if !definition.followsRemovals { return false }
-    for name in ["rows", "words", "once", "log", "letters"] { try part(name).deleteRange(StorageRange()) }
+    for name in ["rows", "words", "once", "log", "letters", "ranked"] { try part(name).deleteRange(StorageRange()) }
     texts = []
     return true
   }
@@ -99,6 +103,7 @@ final class KeptTransaction: ExtensionTransaction {
     texts.append((key, text))
     try part("rows").put(key, [0])
     try part("words").put(Array(text.utf8) + key, [])
+    try part("ranked").insert(Array(text.utf8) + key, [])
     if key.last.map({ $0 % 10 == 0 }) ?? false { try part("words").put(Array("all".utf8) + key, []) }
     try part("once").put(key, Array(text.utf8))
     try part("log").put(key, Array(text.utf8))
@@ -116,6 +121,7 @@ final class KeptTransaction: ExtensionTransaction {
     guard let text = try part("rows").get(key) else { return }
     try part("rows").delete(key)
     try part("words").delete(text + key)
+    try part("ranked").remove(text + key)
     try part("words").delete(Array("all".utf8) + key)
     try part("once").delete(key)
     try part("log").delete(key)
@@ -125,7 +131,7 @@ final class KeptTransaction: ExtensionTransaction {
   /// Returns the content of the parts; counters that are zero are left out.
   func content() throws -> KeptContent {
     var content: KeptContent = [:]
-    for name in ["rows", "words", "once", "log", "letters", "largest"] {
+    for name in ["rows", "words", "once", "log", "letters", "largest", "ranked"] {
       content[name] = [:]
       var cursor = try part(name).cursor()
       while let (key, value) = try cursor.next() {
@@ -133,12 +139,15 @@ final class KeptTransaction: ExtensionTransaction {
         content[name]?[key] = value
       }
     }
+    try part("ranked").requireRightCounts()
     return content
   }
 
   /// Returns the content that the parts must have for the rows of a transaction.
   static func wanted(_ tx: ReadTransaction) throws -> KeptContent {
-    var content: KeptContent = ["rows": [:], "words": [:], "once": [:], "log": [:], "letters": [:]]
+    var content: KeptContent = [
+      "rows": [:], "words": [:], "once": [:], "log": [:], "letters": [:], "ranked": [:],
+    ]
     var counts: [UInt8: Int64] = [:]
     var rows = try tx.rows(in: "c")
     while let row = try rows.next() {
@@ -147,6 +156,7 @@ final class KeptTransaction: ExtensionTransaction {
       content["once"]?[key] = text
       content["log"]?[key] = text
       content["words"]?[text + key] = []
+      content["ranked"]?[text + key] = []
       if key.last.map({ $0 % 10 == 0 }) ?? false { content["words"]?[Array("all".utf8) + key] = [] }
       counts[text[0], default: 0] += 1
     }

@@ -16,6 +16,9 @@ private struct Numbers: DatabaseExtension {
     configuration.parts = [
       PartDefinition("numbers"), PartDefinition("keys", .writeOnce), PartDefinition("counts", .counters(.sum)),
     ]
+    var ranked = PartDefinition("ranked")
+    ranked.isCounted = true
+    configuration.parts.append(ranked)
     return configuration
   }
   func makeTransaction(_ context: ExtensionContext<Self>) throws -> NumbersTransaction {
@@ -28,11 +31,13 @@ private final class NumbersTransaction: ExtensionTransaction {
   private let numbers: Part
   private let keys: Part
   private let counts: Part
+  private let ranked: Part
 
   init(_ context: ExtensionContext<Numbers>) throws {
     numbers = try context.part("numbers")
     keys = try context.part("keys")
     counts = try context.part("counts")
+    ranked = try context.part("ranked")
   }
 
   func didChange(_ change: borrowing RowChange) throws {
@@ -50,6 +55,7 @@ private final class NumbersTransaction: ExtensionTransaction {
     let value = try number.encoded()
     try numbers.put(key, value)
     try keys.put(value + key, [])
+    try ranked.insert(value + key, [])
     try counts.add(1, to: [0])
   }
 
@@ -57,7 +63,19 @@ private final class NumbersTransaction: ExtensionTransaction {
     guard let value = try numbers.get(key) else { return }
     try numbers.delete(key)
     try keys.delete(value + key)
+    try ranked.remove(value + key)
     try counts.add(-1, to: [0])
+  }
+
+  /// Throws unless the counted part has the same keys as the other one, and counts them.
+  func requireRanks(_ keys: Set<[UInt8]>) throws {
+    var cursor = try ranked.cursor(keysOnly: true)
+    var found: [[UInt8]] = []
+    try cursor.forEach { key, _ in found.append(key) }
+    guard Set(found) == keys, try ranked.count() == keys.count else { throw ContractBroken("the ranks differ") }
+    for (offset, key) in found.enumerated() where offset % 16 == 0 {
+      guard try ranked.offset(of: key) == offset else { throw ContractBroken("rank \(offset) is counted elsewhere") }
+    }
   }
 
   func content() throws -> (numbers: [[UInt8]: [UInt8]], keys: Set<[UInt8]>, count: Int64) {
@@ -127,6 +145,7 @@ struct IngestedBuildCrashTests {
       let content = try tx[handle].content()
       guard content.numbers == expected else { throw ContractBroken("the numbers differ") }
       guard content.keys == Set(expected.map { $1 + $0 }) else { throw ContractBroken("the keys differ") }
+      try tx[handle].requireRanks(content.keys)
       guard content.count == Int64(expected.count) else { throw ContractBroken("the count is \(content.count)") }
       let runs = try database.core.backend.families().map(\.name).filter { $0.hasPrefix("spill.") }
       guard runs.isEmpty else { throw ContractBroken("runs are left: \(runs)") }

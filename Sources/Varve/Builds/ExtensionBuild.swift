@@ -33,6 +33,9 @@ struct ExtensionBuild {
 
   private var name: String { registered.name }
 
+  /// The role of the record: the extension is in force, or is built to replace the one in force.
+  var role: RegisteredExtension.RecordRole { core.extensions.list.isShadow(registered) ? .shadow : .inForce }
+
   /// The maximum number of rows of a chunk, and the maximum time that it holds the writer.
   static var chunkRows: Int { 1_000 }
   static var chunkDuration: Duration { .milliseconds(5) }
@@ -207,13 +210,10 @@ struct ExtensionBuild {
       try requireRegistered()
       var record = registered.record
       change(&record)
-      for family in registered.derivedFamilies {
-        try transaction.pending.deleteRange(StorageRange(), in: family)
-      }
-      let isShadow = core.extensions.list.isShadow(registered)
-      try registered.save(record, transaction, as: isShadow ? .shadow : .inForce)
+      try transaction.empty(registered.derivedParts, of: registered)
+      try registered.save(record, transaction, as: role)
       transaction.onApplied { _ in registered.forgetFamilies() }
-      return isShadow ? SharedStateFailure.Box() : sharing(registered, transaction)
+      return role == .shadow ? SharedStateFailure.Box() : sharing(registered, transaction)
     }
     try dropDeadFamilies()
     if let error = failure.error { throw SharedStateFailure(cause: error) }
@@ -302,10 +302,19 @@ struct ExtensionBuild {
       pace.end(step.count, changing: transaction.changes.changeCount, at: position)
       progress.rowsTotal += pace.rowsLeft(at: position)
     }
-    if record.state == .ready { try finish(transaction) }
-    try registered.save(record, transaction)
+    try save(record, transaction)
     registered.set(progress)
     return true
+  }
+
+  /// Writes the record after a chunk. If the extension has all rows then, it finishes, and a shadow comes into force.
+  private func save(_ record: ExtensionRecord, _ transaction: WriteTransaction) throws {
+    if record.state == .ready { try finish(transaction) }
+    if role == .shadow, record.state == .ready {
+      try DefinitionSwitch(transaction, to: registered, record).run()
+    } else {
+      try registered.save(record, transaction, as: role)
+    }
   }
 
   /// Lets the extension finish in the transaction that marks it as ready.
@@ -404,14 +413,7 @@ struct ExtensionBuild {
     let isReady = record.state == .ready
     // A flush in the commit that marks the extension as ready may change any row.
     transaction.setReach(isReady ? BuildReach(whole: record.wholeParts) : BuildReach(record), of: registered)
-    if isReady { try finish(transaction) }
-    if !core.extensions.list.isShadow(registered) {
-      try registered.save(record, transaction)
-    } else if isReady {
-      try DefinitionSwitch(transaction, to: registered, record).run()
-    } else {
-      try registered.save(record, transaction, as: .shadow)
-    }
+    try save(record, transaction)
     var progress = registered.progress
     progress.rowsDone += count
     registered.set(progress)

@@ -13,9 +13,7 @@ struct ExtensionRenewal {
       try transaction.registered[dependency].map { try $0.storedRecord(transaction)?.alone ?? $0.record }
     }
     if !isKept {
-      for family in other.derivedFamilies {
-        try transaction.pending.deleteRange(StorageRange(), in: family)
-      }
+      try transaction.empty(other.derivedParts, of: other)
       if other.traits.configuration.build != .none {
         record.restart()
         transaction.setReach(BuildReach(record), of: other)

@@ -23,7 +23,8 @@ internal import Synchronization
 /// already are dropped with these families, and the runs are merged again.
 ///
 /// # Limits
-/// An extension may put to its parts and add to their counters. If it does anything else (`Spill.refusal`), or the feed
+/// An extension may put to its parts, insert into counted ones, and add to counters. The entries of a counted part are
+/// counted while they are merged. If it does anything else (`Spill.refusal`), or the feed
 /// was trimmed, everything that was collected is discarded, and the extension is built by puts.
 struct IngestedBuild {
   private let core: DatabaseCore
@@ -54,9 +55,7 @@ struct IngestedBuild {
 
   /// Creates the build. Returns `nil` if the extension has to be built by puts.
   init?(_ core: DatabaseCore, _ registered: RegisteredExtension, _ build: ExtensionBuild) throws {
-    guard registered.traits.canBeIngested, core.backend.offersIngestion, core.feed.isOn,
-      !core.extensions.list.isShadow(registered)
-    else { return nil }
+    guard registered.traits.canBeIngested, core.backend.offersIngestion, core.feed.isOn else { return nil }
     self.core = core
     self.registered = registered
     self.build = build
@@ -204,7 +203,7 @@ struct IngestedBuild {
     let runs = SealedRuns(list: spill.takeRuns(leaving: emptied))
     emptied = nil
     let thread = BuildThread(on: core.writerExecutor) { [core] in
-      for (part, family) in zip(written, families) { try Self.write([], runs.list[part], into: family, core) }
+      for (part, family) in zip(written, families) { try Self.write([], runs.list[part], into: family, core) { _ in } }
     }
     let mark = ExtensionRecord.IngestionMark(position: position, runCount: runCount + 1, watermark: watermark)
     writing = WrittenRun(thread: thread, runs: runs, mark: mark)
@@ -219,16 +218,17 @@ struct IngestedBuild {
       try build.requireRegistered()
       var record = registered.record
       record.state = .ingesting(run.mark)
-      try registered.save(record, transaction)
+      try registered.save(record, transaction, as: build.role)
     }
     runCount = run.mark.runCount
     for run in run.runs.list { run.removeAll() }
     emptied = run.runs.list
   }
 
-  /// Merges the entries of runs and memory for a part into a family.
+  /// Merges the entries of runs and memory for a part into a family. `note` receives each key.
   private static func write(
-    _ runs: [StorageFamily], _ run: SpillRun, into family: StorageFamily, _ core: DatabaseCore
+    _ runs: [StorageFamily], _ run: SpillRun, into family: StorageFamily, _ core: DatabaseCore,
+    note: (RawSpan) -> Void
   ) throws {
     run.sort()
     let tables = try core.backend.beginIngestion(into: family)
@@ -237,8 +237,24 @@ struct IngestedBuild {
       if core.isClosing { throw WriterQueue.closedError }
     } _: { key, value in
       try tables.put(key, value)
+      note(key)
     }
     try tables.finish()
+  }
+
+  /// Merges the entries of a counted part, and puts their counts into the family of the counts.
+  private static func writeCounted(
+    _ runs: [StorageFamily], _ run: SpillRun, into family: StorageFamily, counts: StorageFamily, _ core: DatabaseCore
+  ) throws {
+    var maker = RunMaker()
+    try write(runs, run, into: family, core) { maker.add($0) }
+    let tables = try core.backend.beginIngestion(into: counts)
+    for piece in maker.pieces {
+      let (key, value) = (RunFormat.key(piece.separator), RunFormat.value(piece.count))
+      try unsafe tables.put(key.span.bytes, value.span.bytes)
+    }
+    try tables.finish()
+    core.runTrees.forget(family)
   }
 
   // MARK: - The end
@@ -256,13 +272,21 @@ struct IngestedBuild {
     // The writer is held for the same reason as in `writeRun`.
     let families = try core.write(build.terms) { _ in
       try build.requireRegistered()
-      return try written.map { try registered.makeFamily($0) }
+      return try written.map { part in
+        let companion = registered.traits.companions[part]
+        return (try registered.makeFamily(part), try companion.map { try registered.makeFamily($0) })
+      }
     }
     let memory = SealedRuns(list: written.map { spill.runs[$0] })
     let merged = written.map { runs[$0] }
     try whileRegistered {
       try BuildThread.forEach(below: written.count, on: core.writerExecutor) { [core] index in
-        try Self.write(merged[index], memory.list[index], into: families[index], core)
+        let (family, counts) = families[index]
+        if let counts {
+          try Self.writeCounted(merged[index], memory.list[index], into: family, counts: counts, core)
+        } else {
+          try Self.write(merged[index], memory.list[index], into: family, core) { _ in }
+        }
       }
     }
     let failure = try core.write(.beforeDrop(registered.name, isOfBuild: true)) { transaction in
@@ -272,8 +296,8 @@ struct IngestedBuild {
         record.parts[index].watermark = nil
       }
       record.state = .stale(position)
-      try registered.save(record, transaction)
-      return build.sharing(registered, transaction)
+      try registered.save(record, transaction, as: build.role)
+      return build.role == .shadow ? SharedStateFailure.Box() : build.sharing(registered, transaction)
     }
     try build.dropDeadFamilies()
     if let error = failure.error { throw SharedStateFailure(cause: error) }
@@ -297,7 +321,7 @@ struct IngestedBuild {
     // If the outcome of that commit is unknown, it may have happened; this write throws then.
     try core.write(.beforeDrop(registered.name, isOfBuild: true)) { transaction in
       try build.requireRegistered()
-      try registered.save(registered.record, transaction)
+      try registered.save(registered.record, transaction, as: build.role)
     }
     registered.forgetFamilies()
     try build.dropDeadFamilies()

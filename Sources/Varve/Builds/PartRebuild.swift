@@ -18,14 +18,11 @@ extension DatabaseCore {
       case .ready, .building: break
       case .stale, .ingesting, .failed: throw registered.notReadyError
       }
-      for part in parts {
-        // The families stay empty until the build drops them. A damaged table is dropped with its family, so that no
-        // later build encounters it.
-        if let family = registered.families[part] {
-          try transaction.pending.deleteRange(StorageRange(), in: family)
-        }
-        record.parts[part].watermark = []
-      }
+      let parts = registered.traits.withCompanions(parts)
+      // The families stay empty until the build drops them. A damaged table is dropped with its family, so that no
+      // later build encounters it.
+      try transaction.empty(parts, of: registered)
+      for part in parts { record.parts[part].watermark = [] }
       record.settle()
       try body(transaction)
       transaction.forgetReach(of: registered)

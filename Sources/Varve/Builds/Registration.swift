@@ -140,6 +140,7 @@ struct Registration<Definition: DatabaseExtension> {
     record.generation = known?.generation ?? 0
     let kept = known.flatMap { canContinue($0, tag, list) ? $0 : nil }
     let isRestart = !begin(&record, with: kept, known: known) && isRecorded
+    let recounted = recountedParts(of: record, known)
     // An extension that is repaired instead of built is ready at once, unless old families have to be dropped first.
     let isRepaired = ExtensionRepair.isNeeded(definition, stored)
     if isRepaired, let stored, isSame(stored.alone, tag) { record.state = .ready }
@@ -161,7 +162,9 @@ struct Registration<Definition: DatabaseExtension> {
     if stored?.shadow != nil || known?.generation != stored?.generation { core.extensions.noteLeftovers() }
     for family in try registered.deadFamilies() {
       try transaction.pending.deleteRange(StorageRange(), in: family)
+      core.runTrees.forget(family)
     }
+    for part in recounted { try transaction.recount(part, of: registered) }
     let shadow = isRestart ? nil : try keptShadow(of: stored, registered, list)
     // If everything is kept, the record on disk has the same bytes already.
     var whole = record
@@ -205,6 +208,11 @@ struct Registration<Definition: DatabaseExtension> {
     for index in record.parts.indices {
       let part = record.parts[index]
       if part.form == .scratch { continue }
+      // Counts are as complete as what they count. If there are none, this transaction makes them.
+      if let counted = traits.companions.firstIndex(of: index) {
+        record.parts[index].watermark = record.parts[counted].watermark
+        continue
+      }
       // Data that the program has written stays, whatever was missed.
       if !part.isDerived, former?.parts.contains(where: { $0.name == part.name && !$0.isSame(as: part) }) != true {
         continue
@@ -236,6 +244,18 @@ struct Registration<Definition: DatabaseExtension> {
       record.settle()
     }
     return keepsAll
+  }
+
+  /// Returns the counted parts whose entries are kept and whose counts are not on disk.
+  private func recountedParts(of record: ExtensionRecord, _ known: ExtensionRecord?) -> [Int] {
+    traits.companions.indices.filter { index in
+      guard let companion = traits.companions[index], record.parts[index].watermark != [], let known else {
+        return false
+      }
+      return !record.parts[index].isVolatile
+        && !known.parts.contains { $0.isSame(as: record.parts[companion]) }
+        && known.parts.contains { $0.isSame(as: record.parts[index]) }
+    }
   }
 
   /// Returns whether the content on disk matches this definition and is complete, or can be completed.

@@ -56,6 +56,7 @@ extension DatabaseCore {
       try transaction.check()
       try transaction.requireNoRollback()
       try transaction.flushExtensions()
+      try transaction.flushRuns()
     }
     if transaction.isUnchanged {
       if !transaction.appliedHandlers.isEmpty {

@@ -34,6 +34,8 @@ package final class DatabaseCore: Sendable {
   let changes: ChangeHub
   /// The parts that observers of whole commits have read.
   let observedParts = ObservedParts()
+  /// The trees of runs of counted parts.
+  let runTrees: RunTreeCache
   /// The collections whose rows observers compare with their previous content.
   let observedRows = ObservedRows()
   let connections: ConnectionList
@@ -76,6 +78,7 @@ package final class DatabaseCore: Sendable {
     self.limits = limits
     coding = ObjectCoding(shapes: catalog)
     self.feed = feed
+    runTrees = RunTreeCache(isExact: backend.isReadOnly)
     let changes = ChangeHub(after: feed.openVersion)
     self.changes = changes
     let connections = ConnectionList()

@@ -87,6 +87,13 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "extension": "\(name)", "error": "\(error)"])
   }
 
+  /// A run of a counted part had another number of entries than was counted.
+  static func miscountedRun(path: String, family: String) {
+    logger.warning(
+      "a count of entries was wrong, and was made again",
+      metadata: ["database": "\(path)", "family": "\(family)"])
+  }
+
   /// A collection whose changes an extension receives has no definition.
   static func undefinedType(path: String, collection: String) {
     logger.notice(

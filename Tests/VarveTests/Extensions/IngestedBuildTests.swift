@@ -57,6 +57,45 @@ struct IngestedBuildTests {
   static func isRun(_ name: String) -> Bool { name.hasPrefix("spill.") }
 
   @Test(arguments: StorageKind.allCases, [smallSpill, 1 << 20])
+  func `a definition that replaces another is built by tables, too, beside other writers`(
+    kind: StorageKind, spill: Int
+  ) throws {
+    let site = try StorageSite(kind)
+    let probe = IngestionProbe(try site.open())
+    let database = try Self.open(probe, spill: spill)
+    database.core.extensions.rowsInTransaction.store(10, ordering: .relaxed)
+    try Self.fill(database)
+    let handle = try database.registerReady(Kept(), as: "kept")
+    _ = probe.take()
+    let steps = Atomic<Int>(0)
+    let next = Kept("2")
+    try database.change { tx in
+      try tx.replaceDefinition(of: handle, by: next) { _ in
+        let step = steps.add(1, ordering: .relaxed).newValue
+        if step > 5 { return }
+        try? database.core.write(WriteTerms()) { tx in
+          try tx.set("z\(step)", key: step * 31, in: "c")
+          _ = try tx.remove(key: 1_000 + step, in: "c")
+          try tx.set("new\(step)", key: 5_000 + step, in: "c")
+          // The definition in force is kept up to date meanwhile.
+          _ = try tx[handle].content()
+        }
+      }
+    }
+    try database.waitUntilReady(handle)
+    // Arrays have no tables.
+    #expect(probe.take().contains { $0.hasPrefix("x.1~1.") } == (kind != .toy))
+    #expect(steps.load(ordering: .relaxed) >= 3)
+    #expect(next.log.take().given >= Self.rows)
+    try Self.expectRight(database, handle)
+    try database.change { tx in try tx.set("after", key: 9_000, in: "c") }
+    try Self.expectRight(database, handle)
+    try Self.expectNoRuns(database)
+    try database.close()
+    withExtendedLifetime(site) {}
+  }
+
+  @Test(arguments: StorageKind.allCases, [smallSpill, 1 << 20])
   func `parts that are built by tables have the contents that puts produce`(kind: StorageKind, spill: Int) throws {
     let site = try StorageSite(kind)
     let probe = IngestionProbe(try site.open())
@@ -70,7 +109,7 @@ struct IngestedBuildTests {
     } else {
       #expect(
         names.filter { !Self.isRun($0) }.sorted()
-          == ["largest", "letters", "log", "once", "rows", "words"].map { "x.1.\($0)" })
+          == ["largest", "letters", "log", "once", "ranked", "ranked.runs", "rows", "words"].map { "x.1.\($0)" })
       #expect(names.contains(where: Self.isRun) == (spill == Self.smallSpill))
     }
     let counts = kept.log.take()

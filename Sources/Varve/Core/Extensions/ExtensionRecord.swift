@@ -251,9 +251,15 @@ package struct ExtensionRecord: Hashable, Sendable {
   /// the layout, the scope and the parts. It is on disk in their records, and must never change.
   var identity: String {
     var described = "\(layout)|\(scope)"
-    for part in parts { described += "|\(part.name)|\(part.version)|\(part.form.rawValue)|\(part.isVolatile)" }
+    // Counts are no content that another extension could be built from.
+    for part in parts where !isCompanion(part) {
+      described += "|\(part.name)|\(part.version)|\(part.form.rawValue)|\(part.isVolatile)"
+    }
     return "\(versionTag)#\(String(FNV1a.hash(described), radix: 16))"
   }
+
+  /// Returns whether a part has the counts of another one.
+  package func isCompanion(_ part: Part) -> Bool { parts.contains { RunFormat.partName(of: $0.name) == part.name } }
 
   static let tagSeparator: Character = "\u{1F}"
 

@@ -9,6 +9,8 @@ struct ExtensionTraits: Sendable {
   let reportsChanges: Bool
   /// The configuration, with names and versions in normalization form C, as they are on disk.
   let configuration: ExtensionConfiguration
+  /// The index of the part that has the counts of each part, or `nil` for one that is not counted.
+  let companions: [Int?]
   /// The name of the map by which the extension looks up rows by number, or `nil` if it does not.
   let rowIDMap: String?
 
@@ -22,9 +24,32 @@ struct ExtensionTraits: Sendable {
       configuration.parts[index].name = Name.composed(configuration.parts[index].name)
       configuration.parts[index].version = Name.composed(configuration.parts[index].version)
     }
+    companions = Self.addCompanions(to: &configuration)
     self.configuration = configuration
     rowIDMap = configuration.asksRowsByID ? RowIDMap.name(for: configuration.scope) : nil
   }
+
+  /// Adds the parts that have the counts of counted parts. The runs of a part in memory are those of the writer, so such
+  /// an extension takes part in no concurrent writes.
+  private static func addCompanions(to configuration: inout ExtensionConfiguration) -> [Int?] {
+    var companions: [Int?] = configuration.parts.map { _ in nil }
+    for (index, part) in configuration.parts.enumerated() where part.isCounted {
+      var companion = PartDefinition(RunFormat.partName(of: part.name))
+      companion.version = part.version
+      companion.isVolatile = part.isVolatile
+      companion.isDerived = part.isDerived
+      companions[index] = configuration.parts.count
+      configuration.parts.append(companion)
+      configuration.commonParts = configuration.commonParts.map { names in
+        names.contains(part.name) ? names + [companion.name] : names
+      }
+      configuration.isConcurrent = false
+    }
+    return companions + Array(repeating: nil, count: configuration.parts.count - companions.count)
+  }
+
+  /// Returns the indexes of parts, and of those that have their counts.
+  func withCompanions(_ slots: [Int]) -> [Int] { slots + slots.compactMap { companions[$0] } }
 
   var parts: [PartDefinition] { configuration.parts }
   var scope: CollectionScope { configuration.scope }
@@ -76,6 +101,10 @@ struct ExtensionTraits: Sendable {
     if part.form == .scratch, part.isVolatile || part.isIndependent || part.memtableSize != nil {
       throw invalid(
         name, "keeps nothing in its part \"\(part.name)\", which is scratch, and has options for what it keeps")
+    }
+    if part.isCounted, part.form != .values || part.isIndependent {
+      throw invalid(
+        name, "counts the entries of its part \"\(part.name)\", which must be of values, and not independent")
     }
     guard let size = part.memtableSize, !PartDefinition.memtableSizes.contains(size) else { return }
     let (low, high) = (PartDefinition.memtableSizes.lowerBound, PartDefinition.memtableSizes.upperBound)

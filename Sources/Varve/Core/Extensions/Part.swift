@@ -11,6 +11,8 @@ public struct Part {
   let slot: Int
   private let form: PartForm
   private let hasUniqueKeys: Bool
+  /// Whether the part has counts of its entries.
+  let isCounted: Bool
   /// Whether `commitIndependently` may use the part.
   let isIndependent: Bool
   private var isChecked = true
@@ -21,6 +23,7 @@ public struct Part {
     let definition = open.registered.traits.parts[slot]
     form = PartForm(definition.form)
     isIndependent = definition.isIndependent
+    isCounted = definition.isCounted
     hasUniqueKeys = definition.hasUniqueKeys && form == .writeOnce
   }
 
@@ -48,7 +51,7 @@ public struct Part {
 
   /// Notes that a key is written. A put of a unique key needs no check, because no other caller puts it.
   @inline(__always)
-  private func noteWrite(_ family: StorageFamily, isPut: Bool = true, _ key: () -> [UInt8]) {
+  func noteWrite(_ family: StorageFamily, isPut: Bool = true, _ key: () -> [UInt8]) {
     if isIndependent, !(isPut && hasUniqueKeys) { note(key(), family) }
     if let writes = open.partWrites { writes.note(key(), in: family) }
   }
@@ -138,6 +141,7 @@ public struct Part {
   /// Returns the number of entries in a range. Complexity: O(log n) for a counted part, otherwise O(n).
   public func count(_ range: StorageRange = StorageRange()) throws -> Int {
     guard let (transaction, family) = try source() else { return 0 }
+    if isCounted { return try treeCount(range, transaction, family) }
     if isIndependent { note(range, family) }
     return try open.followed(transaction) { try transaction.cursor(range, in: family, keysOnly: true).count() }
   }
@@ -262,6 +266,7 @@ public struct Part {
   /// stamp is looked up only in what the transaction has written.
   public func putStamped(_ key: [UInt8], _ value: [UInt8], at location: StampPosition) throws {
     if form.rule != nil { throw wrongForm("has counters: add to them") }
+    if isCounted { throw wrongForm("is counted: it takes no stamps") }
     let (offset, size) =
       switch location {
       case .key(let offset): (offset, key.count)
@@ -289,6 +294,7 @@ public struct Part {
 
   /// Removes a key, whether it exists or not.
   public func delete(_ key: [UInt8]) throws {
+    if isCounted { throw wrongForm("is counted: remove a key that it has") }
     guard let (family, pending) = try target() else { return }
     noteWrite(family, isPut: false) { key }
     switch form {
@@ -309,6 +315,7 @@ public struct Part {
   /// afterwards nor writes otherwise. Throws as `put` does.
   @_spi(Extensions) public func blindPut(_ key: [UInt8], _ value: [UInt8]) throws {
     if form.rule != nil { throw wrongForm("has counters: add to them") }
+    if isCounted { throw wrongForm("is counted: it takes no blind writes") }
     try open.check(keySize: key.count, valueSize: value.count)
     guard let (family, pending) = try target() else { return }
     open.partWrites?.note(key, in: family)
@@ -317,6 +324,7 @@ public struct Part {
 
   /// Removes a key by a blind write: see `blindPut`.
   @_spi(Extensions) public func blindDelete(_ key: [UInt8]) throws {
+    if isCounted { throw wrongForm("is counted: it takes no blind writes") }
     guard let (family, pending) = try target() else { return }
     open.partWrites?.note(key, in: family)
     try unsafe pending.append(form == .writeOnce ? .singleDelete : .delete, key.span.bytes, RawSpan(), in: family)
@@ -325,6 +333,9 @@ public struct Part {
   /// Removes a range of keys.
   public func deleteRange(_ range: StorageRange) throws {
     guard let (family, pending) = try target() else { return }
+    if isCounted, let writer = open.writer, writer.spill == nil {
+      try writer.countRemoval(of: range, open, slot, in: family)
+    }
     if isIndependent { note(range, family) }
     open.partWrites?.note(range, in: family)
     guard form == .appendOnly else { return try pending.deleteRange(range, in: family) }
@@ -349,7 +360,7 @@ public struct Part {
 
   /// Returns where the part is written, or `nil` if the write is discarded.
   @inline(__always)
-  private func target() throws -> (StorageFamily, any StorageWriting)? {
+  func target() throws -> (StorageFamily, any StorageWriting)? {
     form == .scratch ? try open.scratchTarget(slot) : try open.target(slot)
   }
 
@@ -364,8 +375,8 @@ public struct Part {
     try pending.singleDelete(key, in: family)
   }
 
-  /// Whether unique keys are looked up all the same, because assertions are enabled.
-  private static let looksAnyway: Bool = {
+  /// Whether keys are looked up to find mistakes of the extension, because assertions are enabled.
+  static let looksAnyway: Bool = {
     var isOn = false
     assert(
       {

@@ -335,10 +335,8 @@ final class RegisteredExtension: Sendable {
     return owners.filter { $0.number == number }.map(\.generation).reduce(record.generation, max)
   }
 
-  /// The families of the parts that are derived from rows.
-  var derivedFamilies: [StorageFamily] {
-    zip(families, traits.parts).compactMap { family, part in part.isDerived ? family : nil }
-  }
+  /// The indexes of the parts that are derived from rows.
+  var derivedParts: [Int] { traits.parts.indices.filter { traits.parts[$0].isDerived } }
 
   /// Forgets the families of all derived parts, which begin again empty.
   func forgetFamilies() {

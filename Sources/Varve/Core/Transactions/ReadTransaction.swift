@@ -41,6 +41,10 @@ public class ReadTransaction {
   private final var last: (info: CollectionInfo, edition: UInt64)?
   /// The collections that were looked up by number, and the edition of the catalog at that time.
   final var numbered: (infos: [UInt32: CollectionInfo], edition: UInt64)?
+  /// The trees of runs of counted parts that were looked up, as of the snapshot.
+  final var runTrees: [(family: UInt32, tree: RunTree)] = []
+  /// The trees of a held snapshot, which are kept as long as it.
+  final var heldTrees: RunTreeCache?
   /// A value for the program's use, which lives as long as the transaction.
   public final var userInfo: Any?
 
@@ -122,7 +126,7 @@ public class ReadTransaction {
     if !writing.isScratch(family), !writing.decides(key, in: family) { reads?.keys.append((family, key)) }
   }
 
-  private final func noteRead(of range: StorageRange, in family: StorageFamily) {
+  final func noteRead(of range: StorageRange, in family: StorageFamily) {
     if reads == nil || writing?.isScratch(family) == true { return }
     reads?.ranges.append((family, range))
   }

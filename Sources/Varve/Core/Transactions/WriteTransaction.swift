@@ -44,6 +44,8 @@ public final class WriteTransaction: ReadTransaction {
   /// The number of rows that were added to each collection minus those that were removed, which is written once, with
   /// the commit.
   private var addedRows: [AddedRows] = []
+  /// The changes of counted parts.
+  var countedWrites = CountedWrites()
   /// An encoded object of the program for the change set.
   var custom: [UInt8]?
   /// Whether the feed's entries of earlier commits become meaningless with this commit, so that the feed is restarted:
@@ -221,6 +223,7 @@ public final class WriteTransaction: ReadTransaction {
     fileprivate let eventCount: Int
     fileprivate let completionCount: Int
     fileprivate let appliedCount: Int
+    fileprivate let countedWrites: CountedWrites
     fileprivate let custom: [UInt8]?
     fileprivate let addedRows: [AddedRows]
     fileprivate let replaced: ReplacedDefinitions?
@@ -232,7 +235,7 @@ public final class WriteTransaction: ReadTransaction {
     return Savepoint(
       changes: changes.setSavepoint(), openCount: opened.count, marks: marks,
       eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count,
-      custom: custom, addedRows: addedRows, replaced: replaced)
+      countedWrites: countedWrites, custom: custom, addedRows: addedRows, replaced: replaced)
   }
 
   func release(_ location: Savepoint) {
@@ -253,6 +256,7 @@ public final class WriteTransaction: ReadTransaction {
     hooks.truncate(to: location.eventCount)
     completions.removeSubrange(location.completionCount...)
     appliedHandlers.removeSubrange(location.appliedCount...)
+    countedWrites = location.countedWrites
     custom = location.custom
     addedRows = location.addedRows
   }
