@@ -87,7 +87,8 @@ struct RunTreeTests {
   }
 
   @Test func `a mark tells which runs have changed`() {
-    var tree = RunTree((0..<500).map { RunTree.Piece(separator: $0 == 0 ? [] : [UInt8($0 / 250), UInt8($0 % 250)], count: 1) })
+    var tree = RunTree(
+      (0..<500).map { RunTree.Piece(separator: $0 == 0 ? [] : [UInt8($0 / 250), UInt8($0 % 250)], count: 1) })
     tree.add(1, at: [1, 3, 9])
     tree.add(1, at: [0, 7])
     var marked: [[UInt8]] = []
@@ -107,7 +108,8 @@ struct RunTreeTests {
       #expect(unsafe RunFormat.piece(key.span.bytes, value.span.bytes) == RunTree.Piece(separator: [7], count: count))
     }
     for (key, value) in [
-      ([], [1]), ([2], [1]), ([1], []), ([1], [0x80]), ([1], [1, 1]), ([1], [UInt8](repeating: 0xFF, count: 6) + [0x7F]),
+      ([], [1]), ([2], [1]), ([1], []), ([1], [0x80]), ([1], [1, 1]),
+      ([1], [UInt8](repeating: 0xFF, count: 6) + [0x7F]),
       ([1], [UInt8](repeating: 0xFF, count: 9) + [1]),
     ] as [([UInt8], [UInt8])] {
       #expect(unsafe RunFormat.piece(key.span.bytes, value.span.bytes) == nil)
