@@ -38,6 +38,12 @@ extension KeyBounds {
   }
 }
 
+extension KeyBounds where Bound: KeyCodable {
+  /// Returns the encoded bounds of the keys that begin with a key of the range: the lower one, and the upper one or nil
+  /// if the range has no end. Throws `.invalidKey`.
+  package func encodedBounds() throws -> (lower: [UInt8], upper: [UInt8]?) { try EncodedKeyRange(with: self).bounds() }
+}
+
 /// A range over the first parts of keys, as bounds of their encoding.
 public struct EncodedKeyRange: Sendable {
   /// The type of the first parts.

@@ -25,6 +25,18 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
   /// receive that of this transaction's commit.
   @_spi(Extensions) public var isObserved: Bool { open.writer?.database.isObserved ?? false }
 
+  /// A number that identifies the content of the extension: it is another one for a definition that was put in force
+  /// instead and keeps other content, and after the extension was unregistered.
+  @_spi(Extensions) public var contentIdentity: UInt64 {
+    let (number, generation) =
+      if let content = open.content {
+        (content.number ?? 0, content.generation)
+      } else {
+        (open.registered.record.number, open.registered.record.generation)
+      }
+    return UInt64(number) << 32 | UInt64(generation)
+  }
+
   /// The name under which the extension is registered.
   public var name: String { open.name }
 

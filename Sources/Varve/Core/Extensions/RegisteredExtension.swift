@@ -114,7 +114,7 @@ final class RegisteredExtension: Sendable {
         .snapshotTooOld, "parts of extension \"\(name)\" were built again meanwhile; begin another transaction")
     }
     let content = ExtensionContent(
-      number: record.number, families: families, volatileSettings: stored.volatileSettings,
+      number: record.number, generation: record.generation, families: families, volatileSettings: stored.volatileSettings,
       readyParts: parts.indices.reduce(into: []) { if parts[$1] != nil { $0.insert(PartSet(part: $1)) } },
       notWhole: record.state == .ready ? nil : notReady(record))
     state.withLock { state in
@@ -455,6 +455,8 @@ struct StoredFamilies {
 struct ExtensionContent: Sendable {
   /// The extension's number, or `nil` if the catalog has no record of it.
   let number: UInt32?
+  /// The generation of the families.
+  let generation: UInt32
   /// The families, by the index of the part.
   let families: [StorageFamily?]
   let volatileSettings: StorageFamily?
@@ -465,5 +467,5 @@ struct ExtensionContent: Sendable {
 
   /// The content of an extension that keeps nothing.
   static let unrecorded = ExtensionContent(
-    number: nil, families: [], volatileSettings: nil, readyParts: .all, notWhole: nil)
+    number: nil, generation: 0, families: [], volatileSettings: nil, readyParts: .all, notWhole: nil)
 }
