@@ -25,7 +25,7 @@ public final class Connection: Sendable {
   private let state = FutexLock(State())
 
   private struct State {
-    var pinned: LongLivedRead?
+    var pinned: HeldSnapshot?
   }
 
   init(_ core: DatabaseCore, cacheLimit: Int) {
@@ -150,22 +150,43 @@ public final class Connection: Sendable {
     }
   }
 
-  private func advanceHere() throws -> [ChangeEvent] {
+  /// Moves as `advance` does, and returns the snapshot that was held before, the one that is held now, and the commits
+  /// in between, so that both snapshots can be read.
+  @_disfavoredOverload
+  public func advanceHolding() throws -> LiveStep { try stepHere() }
+
+  /// Moves without blocking the task's thread: see the synchronous form.
+  public func advanceHolding() async throws -> LiveStep {
+    try await core.executor.run { [self] in
+      try Task.checkCancellation()
+      return try stepHere()
+    }
+  }
+
+  private func advanceHere() throws -> [ChangeEvent] { try stepHere().events }
+
+  private func stepHere() throws -> LiveStep {
     try core.enter()
     defer { core.leave() }
-    return try state.withLock { state in
-      let before = state.pinned?.snapshot.version
+    return try takeStep()
+  }
+
+  /// Moves to the current snapshot, for a caller that keeps the database open.
+  func takeStep() throws -> LiveStep {
+    try state.withLock { state in
+      let before = state.pinned
       let (snapshot, arrived) = try catchUp()
       let changes: [ChangeEvent]
       do {
-        changes = try before.map { try self.changes(arrived, after: $0, through: snapshot.version) } ?? []
+        changes = try before.map { try self.changes(arrived, after: $0.version, through: snapshot.version) } ?? []
       } catch {
         // The cache is at the new snapshot already, while reads stay at the old one.
         inbox.lose()
         throw error
       }
-      state.pinned = core.longLivedReads.begin(snapshot)
-      return changes
+      let now = HeldSnapshot(core, snapshot)
+      state.pinned = now
+      return LiveStep(old: before, new: now, events: changes)
     }
   }
 

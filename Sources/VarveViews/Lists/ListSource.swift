@@ -14,6 +14,8 @@ public protocol ListSource: Sendable {
 
   /// The database.
   var database: Database { get }
+  /// The progress of the source's build, or `nil` if it is not being built. The default is `nil`.
+  var progress: BuildProgress? { get }
 
   /// Returns the groups that have elements, in ascending order, with the numbers of their elements.
   func groups(in tx: ReadTransaction) throws -> [(group: Group, count: Int)]
@@ -27,9 +29,17 @@ public protocol ListSource: Sendable {
   func place(of id: ID, _ tx: ReadTransaction) throws -> (group: Group, offset: Int)?
   /// Returns an element, or `nil` if there is none. Throws `.decodingFailed` for a row that can't be decoded.
   func element(_ id: ID, _ tx: ReadTransaction) throws -> Element?
-  /// Returns the identities that a commit may have inserted, removed, moved or changed, or `nil` if that is not known.
-  func changedIDs(by changes: ChangeSet, _ tx: ReadTransaction) throws -> Set<ID>?
+  /// Returns the identities that a commit may have inserted, removed, moved or changed, each with what has changed, or
+  /// `nil` if that is not known: for example because all rows of a collection were removed.
+  ///
+  /// The identities may include some that are in no group. `ListFlags.init(_:in:)` gives what has changed of a row.
+  func changedIDs(by changes: ChangeSet, _ tx: ReadTransaction) throws -> [ID: ListFlags]?
   /// Returns a number that is another one when another definition of the source is in force, or `nil` if the source is
   /// being built.
   func generation(_ tx: ReadTransaction) throws -> UInt64?
+}
+
+extension ListSource {
+  /// Returns `nil`.
+  public var progress: BuildProgress? { nil }
 }

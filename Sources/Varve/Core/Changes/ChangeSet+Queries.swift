@@ -72,6 +72,16 @@ extension ChangeSet {
     isCleared(row.collection) || collections[row.collection]?.state(row.bytes) != nil
   }
 
+  /// Returns whether the object of the row with a row key was inserted, changed, touched or removed.
+  public func hasObjectChange(_ row: RowKey) -> Bool { has(row) { $0.concernsObject } }
+
+  /// Returns whether the metadata of the row with a row key were inserted, changed, touched or removed.
+  public func hasMetadataChange(_ row: RowKey) -> Bool { has(row) { $0.concernsMetadata } }
+
+  private func has(_ row: RowKey, _ isMeant: (RowState) -> Bool) -> Bool {
+    isCleared(row.collection) || collections[row.collection]?.state(row.bytes).map(isMeant) ?? false
+  }
+
   private func has(_ key: some KeyCodable, _ collection: String, _ isMeant: (RowState) -> Bool) throws -> Bool {
     if isCleared(collection) { return true }
     guard let rows = collections[collection] else { return false }

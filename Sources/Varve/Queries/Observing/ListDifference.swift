@@ -9,35 +9,46 @@
 /// only if it is in the same segment in both lists; of these, a longest increasing subsequence of the old offsets does.
 ///
 /// Complexity: O(n + c log c) for n keys, of which c have changed.
-struct ListDifference {
+@_spi(Extensions) public struct ListDifference: Sendable {
   /// The offsets in the first list to remove, in descending order.
-  private(set) var removals: [Int] = []
+  public private(set) var removals: [Int] = []
   /// The offsets in the second list to insert, in ascending order.
-  private(set) var insertions: [Int] = []
+  public private(set) var insertions: [Int] = []
   /// The offsets in the first list of the keys that the second one lacks, in ascending order.
-  private(set) var left: [Int] = []
+  public private(set) var left: [Int] = []
   /// The offsets in the second list of the keys that the first one lacks, in ascending order.
-  private(set) var came: [Int] = []
+  public private(set) var came: [Int] = []
 
-  var isEmpty: Bool { removals.isEmpty && insertions.isEmpty }
+  /// Whether both lists are the same.
+  public var isEmpty: Bool { removals.isEmpty && insertions.isEmpty }
+
+  /// Compares two lists of any keys. `hasChanged` returns whether a key that is in both may have another position among
+  /// the others.
+  public init<Key: Hashable>(from before: [Key], to after: [Key], hasChanged: (Key) -> Bool) {
+    let offsets = Dictionary(before.enumerated().map { ($1, $0) }) { first, _ in first }
+    self.init(from: before.count, to: after.map { offsets[$0] }) { hasChanged(after[$0]) }
+  }
 
   /// Compares two lists. `hasChanged` returns whether a key that is in both may have another position among the others.
   init(from before: [[UInt8]], to after: [[UInt8]], _ hasChanged: ([UInt8]) -> Bool) {
     var offsets = ByteTable<Int>()
     offsets.reserveCapacity(before.count)
     for (offset, key) in before.enumerated() { offsets.set(offset, for: key) }
-    let old = after.map { offsets[$0] }
-    var kept = Self.kept(old) { hasChanged(after[$0]) }
+    self.init(from: before.count, to: after.map { offsets[$0] }) { hasChanged(after[$0]) }
+  }
+
+  /// Compares a list of `count` keys with one whose keys had the offsets `old` in the first list. `hasChanged` receives
+  /// an offset in the second list.
+  private init(from count: Int, to old: [Int?], _ hasChanged: (Int) -> Bool) {
+    var kept = Self.kept(old, hasChanged)
     // Unchanged keys in another order mean that they have changed without notice.
     if kept == nil { kept = Self.kept(old) { _ in true } }
     let keptNew = kept ?? []
 
-    var (isKept, isFound) = (
-      [Bool](repeating: false, count: before.count), [Bool](repeating: false, count: before.count)
-    )
+    var (isKept, isFound) = ([Bool](repeating: false, count: count), [Bool](repeating: false, count: count))
     for offset in old { if let offset { isFound[offset] = true } }
     var next = keptNew[...]
-    for offset in after.indices {
+    for offset in old.indices {
       if next.first == offset {
         next.removeFirst()
         if let old = old[offset] { isKept[old] = true }
@@ -46,8 +57,8 @@ struct ListDifference {
       insertions.append(offset)
       if old[offset] == nil { came.append(offset) }
     }
-    removals = before.indices.reversed().filter { !isKept[$0] }
-    left = before.indices.filter { !isFound[$0] }
+    removals = (0..<count).reversed().filter { !isKept[$0] }
+    left = (0..<count).filter { !isFound[$0] }
   }
 
   /// Returns the offsets in the second list of the keys that keep their positions, in ascending order, or nil if
@@ -76,8 +87,8 @@ struct ListDifference {
     return kept
   }
 
-  /// Returns the new offsets of a longest subsequence whose old offsets increase.
-  private static func longestIncreasing(_ list: [(old: Int, new: Int)]) -> [Int] {
+  /// Returns the new offsets of a longest subsequence whose old offsets increase. Complexity: O(n log n).
+  public static func longestIncreasing(_ list: [(old: Int, new: Int)]) -> [Int] {
     if list.count < 2 { return list.map(\.new) }
     // For each length, the position of the smallest last element of an increasing subsequence of that length.
     var ends: [Int] = []
