@@ -19,8 +19,8 @@
 /// that it has made is on disk. It is called once for each change of a row that concerns what it reads (`reads`), and
 /// when the view is built. A row that is touched is always passed to it.
 ///
-/// If it throws `.decodingFailed`, `.unsupportedVersion`, `.invalidKey` or `.keyTooLong`, or if the place can't be a key
-/// of the storage, the row is in no group, and ``ViewTransaction/unplacedRows(limit:)`` lists it. Every other error
+/// If it throws `.decodingFailed`, `.unsupportedVersion`, `.invalidKey` or `.keyTooLong`, or if the place can't be a
+/// key of the storage, the row is in no group, and ``ViewTransaction/unplacedRows(limit:)`` lists it. Every other error
 /// refuses the change of the row: the transaction is doomed. In a build it ends the build.
 ///
 /// # Other definitions

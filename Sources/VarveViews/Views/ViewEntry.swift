@@ -10,8 +10,8 @@ internal import Varve
 ///                                                        or nothing: the row is in `unplaced`
 /// unplaced   collection 4 BE, row key                 -> text of the error, UTF-8
 /// ```
-/// Neither a row id nor a position in a manual view begins with the byte 0xff, so the keys of a group are those from its
-/// encoding up to its encoding and 0xff (`KeyRange`). The format is stored on disk and must never change.
+/// Neither a row id nor a position in a manual view begins with the byte 0xff, so the keys of a group are those from
+/// its encoding up to its encoding and 0xff (`KeyRange`). The format is stored on disk and must never change.
 struct ViewEntry: Hashable {
   /// The key in `rows`.
   var key: [UInt8]

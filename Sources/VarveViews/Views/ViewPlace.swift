@@ -7,10 +7,10 @@ public import Varve
 /// ```
 ///
 /// The position is a list of keys, which are compared one after the other. Rows whose positions are equal are in the
-/// order of their numbers (`Row.id`), which is that of their insertion. A position without keys orders the group in this
-/// way alone. The types of the keys are not part of the view's type, so another definition may order the rows by others;
-/// but all rows of a group should have keys of the same types, because keys of different types are in the order of
-/// their encodings.
+/// order of their numbers (`Row.id`), which is that of their insertion. A position without keys orders the group in
+/// this way alone. The types of the keys are not part of the view's type, so another definition may order the rows by
+/// others; but all rows of a group should have keys of the same types, because keys of different types are in the order
+/// of their encodings.
 ///
 /// A key that can't be encoded, for example NaN, throws nothing here: the row is in no group, and
 /// ``ViewTransaction/unplacedRows(limit:)`` has the reason.

@@ -92,11 +92,13 @@ extension ViewTransaction {
     return rows
   }
 
-  /// Returns a cursor over the rows of a group, or over those at a range of offsets, from the first to the last, or from
-  /// the last to the first if `reversed` is true.
+  /// Returns a cursor over the rows of a group, or over those at a range of offsets, from the first to the last, or
+  /// from the last to the first if `reversed` is true.
   ///
   /// The cursor returns the view as it is now: later writes have no effect on it.
-  public func cursor(in group: Group, at offsets: Range<Int>? = nil, reversed: Bool = false) throws -> ViewCursor<Group> {
+  public func cursor(
+    in group: Group, at offsets: Range<Int>? = nil, reversed: Bool = false
+  ) throws -> ViewCursor<Group> {
     try ViewCursor(content, content.range(of: group), offsets, isReverse: reversed)
   }
 }
