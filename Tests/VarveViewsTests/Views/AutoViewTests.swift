@@ -25,7 +25,7 @@ struct AutoViewTests {
   }
 
   private func change(_ body: (WriteTransaction) throws -> Void) throws -> [String: [String]] {
-    try database.change { tx in
+    try database.change { tx throws in
       try body(tx)
       // The view has the changes of its own transaction.
       #expect(try tx[view].verify() == [])
@@ -36,7 +36,7 @@ struct AutoViewTests {
   // yap 59
   @Test func `rows are in groups, in the order of their positions, and enter, move and leave with their fields`() throws
   {
-    var found = try change { tx in
+    var found = try change { tx throws in
       try tx.add(Book("a", 1, "one"), Book("a", 3, "three"), Book("b", 2, "two"), Book(nil, 2, "none"))
     }
     #expect(found == ["a": ["three", "one"], "b": ["two"]])
@@ -55,7 +55,7 @@ struct AutoViewTests {
       return ViewPlace(0, Descending(book.author), book.price, book.year)
     }
     let handle = try database.registerReady(view, as: "mixed")
-    try database.change { tx in
+    try database.change { tx throws in
       try tx.add(
         Book("a", 2, "a2"), Book("a", 1, "a1"), Book(nil, 0, "nil"), Book("b", 1, "b", price: -1),
         Book("b", 0, "b2", price: .infinity), Book("ab", 0, "ab"), Book("a\u{0}", 0, "a0"))
@@ -72,7 +72,7 @@ struct AutoViewTests {
     #expect(found == ["b": ["x3", "x", "x2"]])
     #expect(try database.look { tx in try tx[ties].titles("b") } == ["x", "x2", "x3"])
     // yap 66: a row that is removed and set again is another row, which comes last.
-    try database.change { tx in
+    try database.change { tx throws in
       try tx.remove(key: "x", in: "books")
       try tx.add(Book("b", 5, "x"))
     }
@@ -82,7 +82,7 @@ struct AutoViewTests {
 
   // yap 66, 88
   @Test func `a row that is inserted and removed in one transaction leaves nothing`() throws {
-    let found = try change { tx in
+    let found = try change { tx throws in
       try tx.add(Book("a", 1, "x"))
       try tx.remove(key: "x", in: "books")
     }
@@ -91,7 +91,7 @@ struct AutoViewTests {
 
   @Test func `an undone savepoint brings back what the view had`() throws {
     _ = try change { tx in try tx.add(Book("a", 1, "x"), Book("b", 1, "y")) }
-    let found = try change { tx in
+    let found = try change { tx throws in
       try? tx.savepoint {
         try tx.add(Book("b", 2, "x"), Book("c", 1, "z"))
         try tx.remove(key: "y", in: "books")
@@ -106,7 +106,7 @@ struct AutoViewTests {
 
   @Test func `a view has rows of several collections, in one order`() throws {
     let both = try database.registerReady(BookView.byAuthor(of: ["books", "films"]), as: "both")
-    try database.change { tx in
+    try database.change { tx throws in
       try tx.add(Book("a", 3, "x"), Book("a", 1, "y"))
       try tx.add(Book("a", 2, "x"), Book("b", 2, "z"), in: "films")
       try tx.add(Book("a", 9, "other"), in: "others")
@@ -129,15 +129,15 @@ struct AutoViewTests {
   }
 
   @Test func `rows that are removed together, or of a range, leave the view`() throws {
-    try database.change { tx in
+    try database.change { tx throws in
       for number in 0..<100 { try tx.set(Book("a", number, "\(number)"), key: number, in: "books") }
     }
-    try database.change { tx in
+    try database.change { tx throws in
       _ = try tx.remove((20..<60).map { try RowKey($0, in: "books") })
       #expect(try tx[view].count(in: "a") == 60)
       #expect(try tx[view].verify() == [])
     }
-    try database.change { tx in
+    try database.change { tx throws in
       try tx.removeAll(in: "books")
       try tx.set(Book("a", 1, "again"), key: 1, in: "books")
     }
@@ -172,7 +172,7 @@ struct AutoViewTests {
       #expect(try count { try $0.set(Book("a", 2, "y"), key: "y", in: "books", metadata: Shelving(shelf: "t")) } == set)
       #expect(try count { _ = try $0.replaceObject(Book("a", 3, "y"), key: "y", in: "books") } == object)
       #expect(try count { _ = try $0.replaceMetadata(Shelving(shelf: "u"), key: "y", in: "books") } == metadata)
-      let touched = try count { tx in
+      let touched = try count { tx throws in
         _ = try tx.touchRow(key: "y", in: "books")
         _ = try tx.touchObject(key: "y", in: "books")
         _ = try tx.touchMetadata(key: "y", in: "books")
@@ -196,7 +196,7 @@ struct AutoViewTests {
       AutoView<String>(version: "1", of: ["books"], reads: .key) { _ in ViewPlace(current.value) }, as: "setting")
     try database.change { tx in try tx.add(Book("a", 1, "x"), Book("a", 1, "y")) }
     current.value = "b"
-    try database.change { tx in
+    try database.change { tx throws in
       try tx.add(Book("a", 2, "x"))
       #expect(try tx[handle].shelves() == ["a": ["x", "y"]])
       _ = try tx.touchRow(key: "x", in: "books")
@@ -213,7 +213,7 @@ struct AutoViewTests {
     }
     let handle = try database.registerReady(view, as: "prices")
     let long = String(repeating: "x", count: 70_000)
-    try database.change { tx in
+    try database.change { tx throws in
       try tx.add(Book("a", 1, "x", price: 2), Book("a", 1, "y", price: .nan), Book("b", 1, "z"))
       try tx.set("no book", key: "text", in: "books")
       try tx.set(Book(long, 1, "long"), key: "long", in: "books")
@@ -229,7 +229,7 @@ struct AutoViewTests {
     let reasons = try database.look { tx in try tx[handle].unplacedRows(limit: 2).map(\.reason) }
     #expect(reasons.count == 2 && reasons[0].contains("keyTooLong") && reasons[1].contains("decodingFailed"))
     #expect(try database.look { tx in try tx[handle].unplacedRows(limit: -1).isEmpty })
-    try database.change { tx in
+    try database.change { tx throws in
       try tx.add(Book("a", 1, "y", price: 1), Book("b", 1, "z", price: .nan), Book("a", 1, "text"))
       try tx.remove(key: "long", in: "books")
     }

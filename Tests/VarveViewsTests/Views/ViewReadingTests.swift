@@ -20,7 +20,7 @@ struct ViewReadingTests {
       return ViewPlace(book.author == nil ? 2 : 1, book.year, book.title)
     }
     self.view = try database.registerReady(view, as: "view")
-    try database.change { tx in
+    try database.change { tx throws in
       for number in 0..<Self.count {
         try tx.set(Book("a", number * 2, "\(number)"), key: number, in: "books")
       }
@@ -100,7 +100,7 @@ struct ViewReadingTests {
       #expect(try all(view.cursor(in: 3)) == [] && all(view.cursor(in: 3, reversed: true)) == [])
     }
     // Later writes have no effect on a cursor.
-    try database.change { tx in
+    try database.change { tx throws in
       var cursor = try tx[view].cursor(in: 1)
       _ = try cursor.next()
       try tx.removeAll(in: "books")
@@ -175,7 +175,7 @@ struct ViewReadingTests {
       AutoView<Compound<String, Int?>>(version: "1", of: ["books"]) {
         ViewPlace(Compound(try $0.object(as: Book.self).title, nil), "x")
       }, as: "pairs")
-    try database.change { tx in
+    try database.change { tx throws in
       for (index, name) in names.enumerated() {
         for copy in 0...index { try tx.set(Book(nil, 0, name), key: Compound(index, copy), in: "books") }
       }
