@@ -82,7 +82,8 @@ final class IndexExtension<Instance: Codable & Sendable>: ReservedExtension {
     }
     configuration.needs = .before
     configuration.delivery = .immediate
-    configuration.isConcurrent = true
+    // The counts of a part are written by the writer alone.
+    configuration.isConcurrent = !plans.contains(where: \.isCounted)
     configuration.catchesUp = true
     configuration.reviewsWholeParts = true
     // Programs that follow a database may know more or fewer indexes than the one that writes it.
@@ -90,6 +91,7 @@ final class IndexExtension<Instance: Codable & Sendable>: ReservedExtension {
     configuration.parts = indexes.map { index in
       var part = PartDefinition(index.partName)
       part.version = index.definition
+      part.isCounted = index.plan.isCounted
       return part
     }
     var review = PartDefinition(Self.reviewPartName)

@@ -41,8 +41,13 @@ public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
   public let isMerged: Bool
   /// The way in which the order is established.
   public let order: Order
+  /// The counted index that answers ``StoreQuery/count(in:)`` without iterating over entries, or nil if there is none.
+  public internal(set) var countedIndex: String?
+  /// Whether the counted index has the order of the query, so that ``StoreQuery/offset(of:in:)``,
+  /// ``StoreQuery/ids(at:in:)`` and ``StoreQuery/fetch(at:in:)`` can be called.
+  public internal(set) var hasOffsets = false
 
-  /// A text with a line for each access, and one for the order.
+  /// A text with a line for each access, one for the order, and one for counts.
   public var description: String {
     var lines = accesses.map(\.description)
     if lines.isEmpty { lines = ["nothing"] }
@@ -53,6 +58,7 @@ public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
     case .sorted(nil): lines.append("sorted in memory")
     case .sorted(let limit?): lines.append("sorted in memory, the first \(limit) kept")
     }
+    if let countedIndex { lines.append("counted by index \"\(countedIndex)\"\(hasOffsets ? ", with offsets" : "")") }
     return lines.joined(separator: "\n")
   }
 }

@@ -8,9 +8,8 @@ struct QueryPlanner<Format: StoreFormat> {
   let indexes: IndexesTransaction<Format.Instance>?
   let info: CollectionInfo
   let transaction: ReadTransaction
+  private let matcher: AccessMatcher<Format>
 
-  /// The maximum number of ranges that are made by combining the values of several fields.
-  private static var rangesMaximum: Int { 4_096 }
   /// The maximum number of branches that are merged.
   private static var mergedMaximum: Int { 64 }
   /// The ratio of entries from which on an index is not intersected with another one.
@@ -24,6 +23,7 @@ struct QueryPlanner<Format: StoreFormat> {
     self.indexes = indexes
     self.info = info
     self.transaction = transaction
+    matcher = AccessMatcher(query)
   }
 
   /// Returns the plan of the query. Throws `.notIndexed`, `.queryTooComplex`.
@@ -106,27 +106,22 @@ struct QueryPlanner<Format: StoreFormat> {
     var access = branch.first
     guard branch.accesses.count == 1, case .index(let slot) = access.source,
       let declaration = indexes?.definition.indexes[slot].declaration, !declaration.kind.hasSeveralValues,
-      let order = order(of: declaration, fixed: 0)
+      let order = matcher.order(of: declaration, fixed: 0)
     else { return nil }
     (access.order, access.turnsTies) = (order.direction, order.turnsTies)
     access.fixed = []
-    access.orderFields = orderFields(of: declaration, from: 0)
+    access.orderFields = matcher.orderFields(of: declaration, from: 0)
     return access
-  }
-
-  private func orderFields(
-    of declaration: IndexDeclaration<Format.Instance>, from first: Int
-  ) -> [Access.OrderField] {
-    declaration.fields[first...].map { Access.OrderField(path: $0.path, isDescending: $0.isDescending) }
   }
 
   /// Throws the reason why an index that would bound a branch cannot be used: `.notReady`, `.notUnique`.
   private func requireUsable(for branch: Branch) throws {
     guard let indexes else { return }
-    for (slot, index) in indexes.definition.indexes.enumerated() where holdsAll(index.declaration, of: branch) {
+    for (slot, index) in indexes.definition.indexes.enumerated() where matcher.holdsAll(index.declaration, of: branch) {
       let isBounding =
         index.declaration.kind.hasSeveralValues
-        ? !elements(slot, index.declaration, branch).isEmpty : bounded(slot, index.declaration, branch).boundCount > 0
+        ? !matcher.elements(slot, index.declaration, branch).isEmpty
+        : matcher.bounded(slot, index.declaration, branch).boundCount > 0
       if isBounding { _ = try indexes.readable(slot) }
     }
   }
@@ -163,7 +158,7 @@ struct QueryPlanner<Format: StoreFormat> {
   }
 
   private func rows() -> Access {
-    Access(source: .rows, ranges: KeySet.all.ranges, order: rowOrder, isByKey: true)
+    Access(source: .rows, ranges: KeySet.all.ranges, order: matcher.rowOrder, isByKey: true)
   }
 
   // MARK: - One branch
@@ -238,14 +233,7 @@ struct QueryPlanner<Format: StoreFormat> {
     let set = branch.sets[index].set
     return Access(
       source: .rows, ranges: set.ranges, boundCount: 1, pointCount: set.ranges.allSatisfy(\.isPoint) ? 1 : 0,
-      terms: [index], order: rowOrder, isByKey: true)
-  }
-
-  /// The direction in which rows in key order are in the order of the query, or nil if they are not.
-  private var rowOrder: Access.Order? {
-    guard let first = query.order.first else { return query.isTieDescending ? .reverse : .forward }
-    guard Format.isIdentifier(first.path) else { return nil }
-    return first.isDescending ? .reverse : .forward
+      terms: [index], order: matcher.rowOrder, isByKey: true)
   }
 
   /// Returns the access of each usable index for a branch, including those that no term bounds.
@@ -253,167 +241,17 @@ struct QueryPlanner<Format: StoreFormat> {
     guard let indexes else { return [] }
     var found: [Access] = []
     for (slot, index) in indexes.definition.indexes.enumerated() {
-      guard try indexes.isUsable(slot), holdsAll(index.declaration, of: branch) else { continue }
+      guard try indexes.isUsable(slot), matcher.holdsAll(index.declaration, of: branch) else { continue }
       if index.declaration.kind.hasSeveralValues {
-        found += elements(slot, index.declaration, branch)
+        found += matcher.elements(slot, index.declaration, branch)
       } else {
-        found.append(bounded(slot, index.declaration, branch))
+        found.append(matcher.bounded(slot, index.declaration, branch))
       }
     }
     return found
   }
-
-  /// Returns whether an index contains every row that fulfills a branch.
-  private func holdsAll(_ declaration: IndexDeclaration<Format.Instance>, of branch: Branch) -> Bool {
-    if let condition = declaration.condition {
-      guard let own = try? ConditionBranches(condition).branches, own.count == 1, let wanted = own.first else {
-        return false
-      }
-      for (path, set) in wanted.sets {
-        guard let has = branch.set(of: path), has.intersection(set.complement).isEmpty else { return false }
-      }
-      for other in wanted.others where !branch.others.contains(where: { $0 == other }) { return false }
-    }
-    if !declaration.skipsInvalid { return true }
-    // Rows with a value that has no key are not in the index.
-    return declaration.fields.allSatisfy { field in
-      field.keyType.hasKeyForEachValue || branch.set(of: field.path).map { !$0.hasUnkeyed } ?? false
-    }
-  }
-
-  /// Returns an access for each term on an element of the field.
-  private func elements(
-    _ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch
-  ) -> [Access] {
-    let path = declaration.fields[0].path
-    return branch.others.enumerated().compactMap { index, other in
-      guard !other.isNegated, other.term.path == path, case .element = other.term.comparison, let set = other.term.keys
-      else { return nil }
-      return Access(
-        source: .index(slot), ranges: set.ranges, boundCount: 1, pointCount: 1,
-        terms: [branch.sets.count + index], order: query.isOrdered ? rowOrder : .forward,
-        fixed: set.ranges.first?.lower ?? [], isByKey: true)
-    }
-  }
-
-  /// Returns the access with the ranges that the branch implies for the first fields of an index.
-  private func bounded(_ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch) -> Access {
-    var access = Access(source: .index(slot), ranges: [KeySet.Range(lower: [], upper: nil)])
-    var fixedCount = 0
-    for field in declaration.fields {
-      guard let term = branch.sets.firstIndex(where: { $0.path == field.path }) else { break }
-      let set = branch.sets[term].set
-      guard !set.hasUnkeyed || field.keyType.hasKeyForEachValue else { break }
-      if let prefix = field.prefix {
-        let values = prefix.widened(set.ranges)
-        guard access.boundCount == 0 || access.ranges.count * values.count <= Self.rangesMaximum else { break }
-        access.ranges = access.ranges.flatMap { first in values.map { $0.following(first.lower) } }
-        // The prefix does not cover the whole term, so the condition is tested on the rows.
-        access.boundCount += 1
-        break
-      }
-      let isPoints = set.ranges.allSatisfy(\.isPoint)
-      guard let values = field.isDescending ? set.descending : set.ranges,
-        access.boundCount == 0 || access.ranges.count * values.count <= Self.rangesMaximum
-      else { break }
-      access.ranges = access.ranges.flatMap { first in values.map { $0.following(first.lower) } }
-      access.boundCount += 1
-      access.terms.insert(term)
-      guard isPoints else { break }
-      if fixedCount == access.pointCount, values.count == 1 {
-        fixedCount += 1
-        access.fixed = access.ranges[0].lower
-      }
-      access.pointCount += 1
-    }
-    access.isByKey = fixedCount == declaration.fields.count
-    if let order = order(of: declaration, fixed: fixedCount) {
-      (access.order, access.turnsTies) = (order.direction, order.turnsTies)
-    }
-    access.orderFields = orderFields(of: declaration, from: fixedCount)
-    return access
-  }
-
-  /// Returns the direction in which the entries of ascending ranges are in the order of the query, and whether those
-  /// with the same value have to be read in the opposite one, or nil if they are in another order. If the first `fixed`
-  /// fields have one value, entries are in the order of the following fields.
-  private func order(
-    of declaration: IndexDeclaration<Format.Instance>, fixed: Int
-  ) -> (direction: Access.Order, turnsTies: Bool)? {
-    guard query.isOrdered else { return (.forward, false) }
-    let fixedPaths = Set(declaration.fields[..<fixed].map(\.path))
-    let wanted = query.order.filter { !fixedPaths.contains($0.path) }
-    var rest = declaration.fields[fixed...]
-    var direction: Access.Order?
-    // Entries with the same value are sorted by the key of the row, as ties are.
-    var tie: Access.Order = query.isTieDescending ? .reverse : .forward
-    for order in wanted {
-      if rest.isEmpty, Format.isIdentifier(order.path) {
-        tie = order.isDescending ? .reverse : .forward
-        break
-      }
-      // Prefixes of values are not in the order of the values.
-      guard let field = rest.popFirst(), field.path == order.path, field.prefix == nil else { return nil }
-      let next: Access.Order = field.isDescending == order.isDescending ? .forward : .reverse
-      if let direction, direction != next { return nil }
-      direction = next
-    }
-    // No field of the index may be left before the rows' keys.
-    guard rest.isEmpty else { return nil }
-    return (direction ?? tie, direction.map { $0 != tie } ?? false)
-  }
 }
 
-extension KeySet.Range {
-  /// Whether the range contains exactly the keys that begin with one value.
-  var isPoint: Bool {
-    upper.map { $0.count == lower.count + 1 && $0.last == KeyTag.escape && $0.dropLast() == lower[...] } ?? false
-  }
-
-  /// Returns the range of the keys that consist of `parts` followed by a key of this range.
-  func following(_ parts: [UInt8]) -> KeySet.Range {
-    KeySet.Range(
-      lower: parts + lower, upper: upper.map { parts + $0 } ?? (parts.isEmpty ? nil : KeyRange.end(ofParts: parts)))
-  }
-}
-
-extension KeySet {
-  /// The ranges of the same values in descending encoding, or nil if they cannot be converted, as for prefixes of
-  /// texts.
-  var descending: [Range]? {
-    var turned: [Range] = []
-    for range in ranges.reversed() {
-      let (lower, upper) = (range.upper?.turnedBound, range.lower.turnedBound)
-      guard lower != nil || range.upper == nil, upper != nil || range.lower.isEmpty else { return nil }
-      turned.append(Range(lower: lower ?? [], upper: upper))
-    }
-    return turned
-  }
-}
-
-extension [UInt8] {
-  private var isOnePart: Bool { (try? KeyPart.parts(of: self))?.count == 1 }
-
-  /// The bound of a range among the same values in descending encoding, or nil if it cannot be converted.
-  fileprivate var turnedBound: [UInt8]? {
-    // A bound before a value becomes one after it.
-    if isOnePart { return descendingPart.map { KeyRange.end(ofParts: $0) } }
-    // A bound after a value becomes one before it.
-    let value = Array(dropLast())
-    if last == KeyTag.escape, value.isOnePart { return value.descendingPart }
-    // The bound is before or after all optionals that have a value.
-    func areOptionals(_ bytes: [UInt8]) -> Bool { !bytes.isEmpty && bytes.allSatisfy { $0 == KeyTag.some } }
-    if last == KeyTag.escape, areOptionals(value) { return value.map { ~$0 } }
-    return areOptionals(self) ? KeyRange.successor(ofPrefix: map { ~$0 }) : nil
-  }
-
-  /// A single part of a key in the encoding of `KeyEncoder.encode(descending:)`.
-  fileprivate var descendingPart: [UInt8]? {
-    guard let tag = first(where: { $0 != KeyTag.some }) else { return nil }
-    let isText = tag == KeyTag.string || tag == KeyTag.data
-    return (isText ? self + [KeyTag.terminator] : self).map { ~$0 }
-  }
-}
 extension FieldPath {
   /// The name of the field in messages.
   var text: String {

@@ -22,9 +22,10 @@ extension StoreQuery {
     return try scan.next()?.element
   }
 
-  /// Returns the number of instances. Complexity: O(n) in the entries that are read; rows are only read if an index
-  /// does not cover the whole condition.
+  /// Returns the number of instances. Complexity: O(log n) if the condition is one range of a counted index; otherwise
+  /// O(n) in the entries that are read, and rows are only read if an index does not cover the whole condition.
   public func count(in tx: ReadTransaction) throws -> Int {
+    if let count = try countedCount(tx) { return count }
     guard let run = try QueryRun(self, tx) else { return 0 }
     var scan = try run.begin(readsRows: false)
     return try scan.count()
@@ -48,7 +49,14 @@ extension StoreQuery {
 
   /// Returns how the query finds its instances. Only the data for choosing the plan is read.
   public func explain(in tx: ReadTransaction) throws -> QueryExplanation {
-    try QueryRun(self, tx)?.explanation ?? QueryExplanation(accesses: [], isMerged: false, order: .none)
+    guard let run = try QueryRun(self, tx) else {
+      return QueryExplanation(accesses: [], isMerged: false, order: .none)
+    }
+    var explanation = run.explanation
+    if let counted = try countedIndex(tx) {
+      (explanation.countedIndex, explanation.hasOffsets) = (counted.name, counted.hasOffsets)
+    }
+    return explanation
   }
 
   // MARK: - In a transaction of its own

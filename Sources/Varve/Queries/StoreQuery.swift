@@ -33,10 +33,16 @@ public import Foundation
 /// A query is a value, equal to others of the same store with the same terms. Safe from any thread.
 public struct StoreQuery<Format: StoreFormat>: Sendable {
   let store: Store<Format>
-  private(set) var condition: Condition<Format.Instance>?
-  fileprivate(set) var order: [QueryOrder<Format.Instance>] = []
+  private(set) var condition: Condition<Format.Instance>? {
+    didSet { counted = CountedPlanCache() }
+  }
+  fileprivate(set) var order: [QueryOrder<Format.Instance>] = [] {
+    didSet { counted = CountedPlanCache() }
+  }
   fileprivate(set) var maximum: Int?
   private(set) var mayScan = false
+  /// How counted indexes answer the condition and the order, which is determined at the first use.
+  var counted = CountedPlanCache<Format>()
   /// The position of a page of the query, or nil for all instances.
   var page: QueryPosition?
 

@@ -6,6 +6,8 @@ final class DeclaredIndexes<Format: StoreFormat>: Sendable {
   let format: Format
   /// The indexes, in the order of their names.
   let list: [CheckedIndex<Format.Instance>]
+  /// Whether one of the indexes is counted.
+  let hasCounted: Bool
   /// The positions of indexes in `list` by the paths that were used for them. A key path is one object for each
   /// location in the program that contains it.
   private let slots = FutexLock<[ObjectIdentifier: (path: AnyKeyPath, slot: Int)]>([:])
@@ -36,6 +38,7 @@ final class DeclaredIndexes<Format: StoreFormat>: Sendable {
       }
     }
     self.list = try CheckedIndex.checked(list, of: "\(Format.self)", collection: Format.collection)
+    hasCounted = self.list.contains(where: \.plan.isCounted)
   }
 
   private static func refused(_ name: String, _ what: String) -> DatabaseError {

@@ -14,6 +14,9 @@ public struct IndexDeclaration<Instance>: Sendable {
   var isDirect = false
   /// Whether uniqueness is checked at the end of the transaction instead of at the call.
   let isDeferred: Bool
+  /// Whether the part of the index keeps counts. It is not a part of the definition on disk, because the entries are
+  /// the same.
+  let isCounted: Bool
   /// Whether instances whose value can't be a key are left out; otherwise they are refused.
   let skipsInvalid: Bool
   /// Whether the values depend on the metadata of the row.
@@ -52,6 +55,7 @@ public struct IndexDeclaration<Instance>: Sendable {
     name = options.name
     version = options.version
     isDeferred = options.isDeferred
+    isCounted = options.isCounted
     skipsInvalid = options.skipsInvalid
     condition = options.condition
   }
@@ -77,6 +81,7 @@ struct IndexOptions<Instance>: Sendable {
   var name: String?
   var version = 0
   var isDeferred = false
+  var isCounted = false
   var skipsInvalid = false
   var condition: Condition<Instance>?
 }

@@ -9,21 +9,25 @@ public struct ManyValuedIndex<Instance, Value: KeyCodable>: StoreIndex {
   /// Creates an index of the elements of a stored property. The parameters are those of ``PlainIndex``.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ path: any KeyPath<Instance, Values> & Sendable, name: String? = nil, version: Int = 0,
-    skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
+    counted: Bool = false, skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
   ) {
     declaration = .elements(
       .manyToMany, path,
-      IndexOptions(name: name, version: version, skipsInvalid: skipsInvalid, condition: condition?(Fields())))
+      IndexOptions(
+        name: name, version: version, isCounted: counted, skipsInvalid: skipsInvalid,
+        condition: condition?(Fields())))
   }
 
   /// Creates an index of the elements of an optional property. A nil property has no elements.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ path: any KeyPath<Instance, Values?> & Sendable, name: String? = nil, version: Int = 0,
-    skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
+    counted: Bool = false, skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
   ) {
     declaration = .elements(
       .manyToMany, path,
-      IndexOptions(name: name, version: version, skipsInvalid: skipsInvalid, condition: condition?(Fields())))
+      IndexOptions(
+        name: name, version: version, isCounted: counted, skipsInvalid: skipsInvalid,
+        condition: condition?(Fields())))
   }
 }
 
@@ -36,25 +40,29 @@ public struct ManyValuedUniqueIndex<Instance, Value: KeyCodable>: UniqueStoreInd
 
   /// Creates an index of the elements of a stored property. The parameters are those of ``UniqueIndex``.
   public init<Values: Sequence<Value> & SendableMetatype>(
-    _ path: any KeyPath<Instance, Values> & Sendable, name: String? = nil, version: Int = 0, deferred: Bool = false,
-    skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
+    _ path: any KeyPath<Instance, Values> & Sendable, name: String? = nil, version: Int = 0,
+    counted: Bool = false, deferred: Bool = false, skipsInvalid: Bool = false,
+    where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
   ) {
     declaration = .elements(
       .manyToOne, path,
       IndexOptions(
-        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields()))
+        name: name, version: version, isDeferred: deferred, isCounted: counted, skipsInvalid: skipsInvalid,
+        condition: condition?(Fields()))
     )
   }
 
   /// Creates an index of the elements of an optional property. A nil property has no elements.
   public init<Values: Sequence<Value> & SendableMetatype>(
-    _ path: any KeyPath<Instance, Values?> & Sendable, name: String? = nil, version: Int = 0, deferred: Bool = false,
-    skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
+    _ path: any KeyPath<Instance, Values?> & Sendable, name: String? = nil, version: Int = 0,
+    counted: Bool = false, deferred: Bool = false, skipsInvalid: Bool = false,
+    where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
   ) {
     declaration = .elements(
       .manyToOne, path,
       IndexOptions(
-        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields()))
+        name: name, version: version, isDeferred: deferred, isCounted: counted, skipsInvalid: skipsInvalid,
+        condition: condition?(Fields()))
     )
   }
 }

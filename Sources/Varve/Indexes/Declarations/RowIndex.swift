@@ -31,6 +31,8 @@ public struct RowIndex<Value: KeyCodable>: Sendable {
   ///   - version: At least 1. Raise it whenever the closure yields other values: the index is then built again.
   ///   - isUnique: Whether a value has only one row. A row with the value of another row is refused with `.notUnique`.
   ///   - isDeferred: Whether uniqueness is checked at the end of the transaction instead of at the call.
+  ///   - counted: Whether the index keeps counts, so that ``ReadTransaction/count(_:from:)`` takes logarithmic time,
+  ///     and rows have offsets. Turning it on or off rebuilds no entry.
   ///   - isDirect: Whether the content of the row is stored with the value, so that it is found by one read instead of
   ///     two.
   ///   - skipsInvalid: Whether rows whose value can't be a key, because it is a NaN, are left out. Otherwise such a row
@@ -41,13 +43,13 @@ public struct RowIndex<Value: KeyCodable>: Sendable {
   ///     build.
   public init(
     _ name: String, in collection: String, version: Int, isUnique: Bool = false, isDeferred: Bool = false,
-    isDirect: Bool = false, skipsInvalid: Bool = false, _ value: @escaping @Sendable (Row) throws -> Value?
+    counted: Bool = false, isDirect: Bool = false, skipsInvalid: Bool = false, _ value: @escaping @Sendable (Row) throws -> Value?
   ) {
     self.name = name
     self.collection = collection
     terms = RowIndexTerms(
       name: name, collection: collection, kind: isUnique ? .oneToOne : .plain, keyType: Value.keyType, version: version,
-      isDeferred: isDeferred, isDirect: isDirect, skipsInvalid: skipsInvalid
+      isDeferred: isDeferred, isCounted: counted, isDirect: isDirect, skipsInvalid: skipsInvalid
     ) { _, row, index, keys in
       guard let row = try row.row, let value = try value(row) else { return }
       try keys.appendPart { try value.encodeKey(into: &$0) }
@@ -59,13 +61,13 @@ public struct RowIndex<Value: KeyCodable>: Sendable {
   /// the index. The parameters are those of the other initializer.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ name: String, in collection: String, version: Int, isUnique: Bool = false, isDeferred: Bool = false,
-    isDirect: Bool = false, skipsInvalid: Bool = false, values: @escaping @Sendable (Row) throws -> Values
+    counted: Bool = false, isDirect: Bool = false, skipsInvalid: Bool = false, values: @escaping @Sendable (Row) throws -> Values
   ) {
     self.name = name
     self.collection = collection
     terms = RowIndexTerms(
       name: name, collection: collection, kind: isUnique ? .manyToOne : .manyToMany, keyType: Value.keyType,
-      version: version, isDeferred: isDeferred, isDirect: isDirect, skipsInvalid: skipsInvalid
+      version: version, isDeferred: isDeferred, isCounted: counted, isDirect: isDirect, skipsInvalid: skipsInvalid
     ) { _, row, index, keys in
       guard let row = try row.row else { return }
       let first = keys.keys.count
@@ -90,6 +92,7 @@ struct RowIndexTerms: Sendable {
   let keyType: KeyType
   let version: Int
   let isDeferred: Bool
+  let isCounted: Bool
   let isDirect: Bool
   let skipsInvalid: Bool
   let emit: ErasedIndex.Emit
@@ -102,7 +105,9 @@ struct RowIndexTerms: Sendable {
     }
     var declaration = IndexDeclaration<Object>(
       kind, [], keyType,
-      IndexOptions(name: composed, version: version, isDeferred: isDeferred, skipsInvalid: skipsInvalid), emit: emit)
+      IndexOptions(
+        name: composed, version: version, isDeferred: isDeferred, isCounted: isCounted, skipsInvalid: skipsInvalid),
+      emit: emit)
     declaration.isDirect = isDirect
     declaration.readsMetadata = true
     let text = try declaration.definition(name: composed, format: type)

@@ -14,7 +14,7 @@ public struct UniqueIndex<Instance, each Part: KeyCodable>: UniqueStoreIndex {
   /// do. The other parameters are those of ``PlainIndex``.
   public init(
     _ path: repeat any KeyPath<Instance, each Part> & Sendable, name: String? = nil, version: Int = 0,
-    deferred: Bool = false, skipsInvalid: Bool = false,
+    counted: Bool = false, deferred: Bool = false, skipsInvalid: Bool = false,
     where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
   ) {
     var fields: [IndexField<Instance>] = []
@@ -22,13 +22,14 @@ public struct UniqueIndex<Instance, each Part: KeyCodable>: UniqueStoreIndex {
     declaration = IndexDeclaration(
       .oneToOne, fields: fields,
       IndexOptions(
-        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields()))
+        name: name, version: version, isDeferred: deferred, isCounted: counted, skipsInvalid: skipsInvalid,
+        condition: condition?(Fields()))
     )
   }
 
   /// Creates an index of fields in the spelling of queries.
   public init(
-    name: String? = nil, version: Int = 0, deferred: Bool = false, skipsInvalid: Bool = false,
+    name: String? = nil, version: Int = 0, counted: Bool = false, deferred: Bool = false, skipsInvalid: Bool = false,
     where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil,
     _ field: repeat (Fields<Instance>) -> Field<Instance, each Part>
   ) {
@@ -37,7 +38,8 @@ public struct UniqueIndex<Instance, each Part: KeyCodable>: UniqueStoreIndex {
     declaration = IndexDeclaration(
       .oneToOne, fields: fields,
       IndexOptions(
-        name: name, version: version, isDeferred: deferred, skipsInvalid: skipsInvalid, condition: condition?(Fields()))
+        name: name, version: version, isDeferred: deferred, isCounted: counted, skipsInvalid: skipsInvalid,
+        condition: condition?(Fields()))
     )
   }
 }

@@ -44,23 +44,44 @@ enum EmittedValues {
   static func groups(
     _ bytes: [UInt8]
   ) throws -> (isIndexed: Bool, values: [(index: UInt32, values: [ArraySlice<UInt8>])]) {
-    guard let flag = bytes.first, flag <= 1 else { throw damaged }
     var found: [(index: UInt32, values: [ArraySlice<UInt8>])] = []
+    let isIndexed = try visit(bytes) { number, value in
+      if let number { found.append((number, [])) }
+      if let value { found[found.count - 1].values.append(value) }
+    }
+    return (isIndexed, found)
+  }
+
+  /// Returns the values of one index. Throws `.corruption`.
+  static func values(of index: UInt32, in bytes: [UInt8]) throws -> [ArraySlice<UInt8>] {
+    var found: [ArraySlice<UInt8>] = []
+    var isOfIndex = false
+    _ = try visit(bytes) { number, value in
+      if let number { isOfIndex = number == index }
+      if isOfIndex, let value { found.append(value) }
+    }
+    return found
+  }
+
+  /// Calls `body` with the number of each index, and then with each of its values. Returns whether the row is in the
+  /// indexes.
+  private static func visit(
+    _ bytes: [UInt8], _ body: (_ index: UInt32?, _ value: ArraySlice<UInt8>?) -> Void
+  ) throws -> Bool {
+    guard let flag = bytes.first, flag <= 1 else { throw damaged }
     var offset = 1
     while offset < bytes.count {
       guard let number = BigEndian.number(bytes, at: offset, as: UInt32.self) else { throw damaged }
       offset += 4
-      let count = try size(bytes, &offset)
-      var values: [ArraySlice<UInt8>] = []
-      for _ in 0..<count {
+      body(number, nil)
+      for _ in 0..<(try size(bytes, &offset)) {
         let size = try size(bytes, &offset)
         guard size <= bytes.count - offset else { throw damaged }
-        values.append(bytes[offset..<(offset + size)])
+        body(nil, bytes[offset..<(offset + size)])
         offset += size
       }
-      found.append((number, values))
     }
-    return (flag == 0, found)
+    return flag == 0
   }
 
   private static func size(_ bytes: [UInt8], _ offset: inout Int) throws -> Int {

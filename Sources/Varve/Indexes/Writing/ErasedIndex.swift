@@ -14,6 +14,7 @@ final class ErasedIndex: Sendable {
     static let direct = Kind(rawValue: 1)
     static let unique = Kind(rawValue: 2)
     static let deferred = Kind(rawValue: 4)
+    static let counted = Kind(rawValue: 8)
   }
 
   let name: String
@@ -31,6 +32,7 @@ final class ErasedIndex: Sendable {
     var kind: Kind = declaration.isDirect ? .direct : []
     if declaration.kind.isUnique { kind.insert(.unique) }
     if declaration.isDeferred { kind.insert(.deferred) }
+    if declaration.isCounted { kind.insert(.counted) }
     self.kind = kind
     skipsInvalid = declaration.skipsInvalid
     emit = declaration.emit
@@ -46,6 +48,7 @@ extension ErasedIndex {
   var isDirect: Bool { kind.contains(.direct) }
   var isUnique: Bool { kind.contains(.unique) }
   var isDeferred: Bool { kind.contains(.deferred) }
+  var isCounted: Bool { kind.contains(.counted) }
 }
 
 /// The row, for an index that needs more than its instance. The row is made only when it is requested.

@@ -186,6 +186,8 @@ final class IndexWriter<Instance: Codable & Sendable> {
   /// Removes the emitted values of the row, except from `fresh` parts, which have none of its entries, and enters its
   /// new values.
   private func replaceEmitted(by row: [UInt8]?, fresh: PartSet, isAppended: Bool) throws {
+    var isKnown = true
+    old.removeAll()
     if let bytes = try emitted.lastValue(of: rowKey, isAppended: isAppended) {
       do {
         _ = try EmittedValues.read(bytes, definition.plans, into: &old)
@@ -193,11 +195,20 @@ final class IndexWriter<Instance: Codable & Sendable> {
       } catch let error as DatabaseError where error.code == .corruption && !fresh.isEmpty {
         // A build creates the emitted values again from the row. Entries of the row in other indexes that it no longer
         // has are found by a verification, and removed by a rebuild of those indexes.
+        isKnown = false
       }
     }
-    for key in new.keys { try put(key, row ?? []) }
+    for key in new.keys { try put(key, row ?? [], isNew: try isNew(key, fresh: fresh, isKnown: isKnown)) }
     try emit(isRemoved: row == nil)
     try list(isRemoved: row == nil)
+  }
+
+  /// Returns whether a counted index does not have a value of the row yet. For other indexes it makes no difference.
+  private func isNew(_ key: IndexKeys.Key, fresh: PartSet, isKnown: Bool) throws -> Bool {
+    if !kinds[key.index].contains(.counted) || fresh.contains(PartSet(part: key.index)) { return true }
+    if isKnown { return !old.keys.contains { $0.index == key.index && new.compare(key, with: old, $0) == 0 } }
+    makeEntry(key, of: new)
+    return try parts[key.index].get(entry) == nil
   }
 
   /// Removes the entries that the row no longer has.
@@ -220,12 +231,12 @@ final class IndexWriter<Instance: Codable & Sendable> {
         oldPosition += 1
         isChanged = true
       } else if order > 0 {
-        try put(new.keys[newPosition], change)
+        try put(new.keys[newPosition], change, isNew: true)
         newPosition += 1
         isChanged = true
       } else {
         if kinds[new.keys[newPosition].index].contains(.direct) {
-          try put(new.keys[newPosition], change)
+          try put(new.keys[newPosition], change, isNew: false)
         }
         oldPosition += 1
         newPosition += 1
@@ -244,14 +255,22 @@ final class IndexWriter<Instance: Codable & Sendable> {
 
   // MARK: - Entries
 
-  private func put(_ key: IndexKeys.Key, _ change: borrowing RowChange) throws {
-    try put(key, kinds[key.index].contains(.direct) ? change.storedRow : [])
+  private func put(_ key: IndexKeys.Key, _ change: borrowing RowChange, isNew: Bool) throws {
+    try put(key, kinds[key.index].contains(.direct) ? change.storedRow : [], isNew: isNew)
   }
 
-  private func put(_ key: IndexKeys.Key, _ row: [UInt8]) throws {
+  /// Enters a value of the row. `isNew` says whether the index does not have it yet, which a counted index has to know.
+  private func put(_ key: IndexKeys.Key, _ row: [UInt8], isNew: Bool) throws {
     makeEntry(key, of: new)
     let kind = kinds[key.index]
-    try parts[key.index].put(entry, kind.contains(.direct) ? row : [])
+    let content = kind.contains(.direct) ? row : []
+    if !kind.contains(.counted) {
+      try parts[key.index].put(entry, content)
+    } else if isNew {
+      try parts[key.index].insert(entry, content)
+    } else if kind.contains(.direct) {
+      try parts[key.index].put(entry, content)
+    }
     if kind.isSuperset(of: [.deferred, .unique]), !key.hasNil {
       deferred.insert(DeferredValue(index: key.index, bytes: new.bytes(key)))
     }
@@ -259,6 +278,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
 
   private func delete(_ key: IndexKeys.Key, of keys: IndexKeys) throws {
     makeEntry(key, of: keys)
+    if kinds[key.index].contains(.counted) { return try parts[key.index].remove(entry) }
     try parts[key.index].delete(entry)
   }
 
