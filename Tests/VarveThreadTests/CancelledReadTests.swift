@@ -24,6 +24,7 @@ private struct NoteFormat: StoreFormat {
   let group = Index(\.group)
   let both = Index(\.group, \.text)
   let unique = OneToOneIndex(\.id)
+  let counted = Index(\.text, \.group, counted: true)
 }
 
 /// A storage that cancels a task when it has read something for it, and counts what is read afterwards.
@@ -63,6 +64,8 @@ struct CancelledReadTests {
     let backend: CancellingBackend
     let directory: TemporaryDirectory
     var query: StoreQuery<NoteFormat> { store.query.filter { $0.text.contains("q") }.scan() }
+    var counted: StoreQuery<NoteFormat> { store.query.sorted(by: \.text).sorted(by: \.group) }
+    var sectioned: SectionedQuery<NoteFormat, String> { store.query.sorted(by: \.group).sectioned(by: \.text) }
     var connection: Connection { database.connection() }
   }
 
@@ -125,12 +128,21 @@ struct CancelledReadTests {
     "Persistable.metadata(of:in:)": { site in _ = try await Note.metadata(of: 1, in: site.database) },
     "Rows.collect(upTo:)": { site in _ = try await site.store.load(...).collect(upTo: 3) },
     "Rows.first": { site in _ = try await site.store.load(...).first },
+    "SectionedQuery.count()": { site in _ = try await site.sectioned.count() },
+    "SectionedQuery.count(of:)": { site in _ = try await site.sectioned.count(of: "text 1") },
+    "SectionedQuery.fetch(of:at:)": { site in _ = try await site.sectioned.fetch(of: "text 1", at: 0..<1) },
+    "SectionedQuery.ids(of:at:)": { site in _ = try await site.sectioned.ids(of: "text 1", at: 0..<1) },
+    "SectionedQuery.place(of:)": { site in _ = try await site.sectioned.place(of: 1) },
+    "SectionedQuery.sections()": { site in _ = try await site.sectioned.sections() },
     "Store.contains(_:)": { site in _ = try await site.store.contains(1) },
     "Store.count": { site in _ = try await site.store.count },
     "Store.load(_:)": { site in _ = try await site.store.load(1) },
     "Store.load(_:from:)": { site in _ = try await site.store.load(.value(1), from: \.unique) },
     "Store.metadata(of:)": { site in _ = try await site.store.metadata(of: 1) },
     "Store.unindexedRows()": { site in _ = try await site.store.unindexedRows() },
+    "StoreQuery.fetch(at:)": { site in _ = try await site.counted.fetch(at: 0..<3) },
+    "StoreQuery.ids(at:)": { site in _ = try await site.counted.ids(at: 0..<3) },
+    "StoreQuery.offset(of:)": { site in _ = try await site.counted.offset(of: 1) },
     "StoreQuery.explain()": { site in _ = try await site.query.explain() },
   ]
 

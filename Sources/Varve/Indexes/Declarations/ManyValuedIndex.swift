@@ -9,7 +9,8 @@ public struct ManyValuedIndex<Instance, Value: KeyCodable>: StoreIndex {
   /// Creates an index of the elements of a stored property. The parameters are those of ``PlainIndex``.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ path: any KeyPath<Instance, Values> & Sendable, name: String? = nil, version: Int = 0,
-    counted: Bool = false, skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
+    counted: Bool = false, skipsInvalid: Bool = false,
+    where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
   ) {
     declaration = .elements(
       .manyToMany, path,
@@ -21,7 +22,8 @@ public struct ManyValuedIndex<Instance, Value: KeyCodable>: StoreIndex {
   /// Creates an index of the elements of an optional property. A nil property has no elements.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ path: any KeyPath<Instance, Values?> & Sendable, name: String? = nil, version: Int = 0,
-    counted: Bool = false, skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
+    counted: Bool = false, skipsInvalid: Bool = false,
+    where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
   ) {
     declaration = .elements(
       .manyToMany, path,

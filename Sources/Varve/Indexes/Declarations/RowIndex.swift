@@ -43,7 +43,8 @@ public struct RowIndex<Value: KeyCodable>: Sendable {
   ///     build.
   public init(
     _ name: String, in collection: String, version: Int, isUnique: Bool = false, isDeferred: Bool = false,
-    counted: Bool = false, isDirect: Bool = false, skipsInvalid: Bool = false, _ value: @escaping @Sendable (Row) throws -> Value?
+    counted: Bool = false, isDirect: Bool = false, skipsInvalid: Bool = false,
+    _ value: @escaping @Sendable (Row) throws -> Value?
   ) {
     self.name = name
     self.collection = collection
@@ -61,7 +62,8 @@ public struct RowIndex<Value: KeyCodable>: Sendable {
   /// the index. The parameters are those of the other initializer.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ name: String, in collection: String, version: Int, isUnique: Bool = false, isDeferred: Bool = false,
-    counted: Bool = false, isDirect: Bool = false, skipsInvalid: Bool = false, values: @escaping @Sendable (Row) throws -> Values
+    counted: Bool = false, isDirect: Bool = false, skipsInvalid: Bool = false,
+    values: @escaping @Sendable (Row) throws -> Values
   ) {
     self.name = name
     self.collection = collection

@@ -22,10 +22,33 @@ extension ReadTransaction {
     try IndexedRows(self, RowIndexSelection(index, values, descending: descending, limit: limit))
   }
 
-  /// Returns the number of rows with some values. Complexity: O(n) in these; no row is read.
+  /// Returns the number of rows with some values. Complexity: O(log n) for a counted index, and otherwise O(n) in these
+  /// rows; no row is read.
   public final func count<Value: KeyCodable>(
     _ values: IndexValues<Value>, from index: RowIndex<Value>
   ) throws -> Int {
-    try RowIndexSelection(index, values).begin(self, keysOnly: true)?.count() ?? 0
+    let selection = RowIndexSelection(index, values)
+    if let count = try selection.countedCount(self) { return count }
+    return try selection.begin(self, keysOnly: true)?.count() ?? 0
+  }
+
+  /// Returns the number of rows with some values that come before a row, or nil if the row has none of these values.
+  ///
+  /// Throws `.notIndexed` for an index that is not counted, and for several values of an index in which a row may have
+  /// several. Complexity: one lookup, and O(log n).
+  public final func offset<Value: KeyCodable>(
+    of row: RowKey, in values: IndexValues<Value>, from index: RowIndex<Value>, descending: Bool = false
+  ) throws -> Int? {
+    try RowIndexSelection(index, values, descending: descending).offset(of: row, self)
+  }
+
+  /// Returns the rows at some offsets among those with some values, in order. Offsets that do not exist are left out.
+  ///
+  /// Throws `.notIndexed` for an index that is not counted, and for several values of an index in which a row may have
+  /// several. Complexity: O(log n), and a read for each row.
+  public final func rows<Value: KeyCodable>(
+    _ values: IndexValues<Value>, from index: RowIndex<Value>, at offsets: Range<Int>, descending: Bool = false
+  ) throws -> [Row] {
+    try RowIndexSelection(index, values, descending: descending).rows(at: offsets, self)
   }
 }

@@ -1,6 +1,6 @@
 /// A selection of the entries of an index of rows: a range of values, a direction, and a limit.
 struct RowIndexSelection: Sendable {
-  private let terms: RowIndexTerms
+  let terms: RowIndexTerms
   private let bounds: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
   let isDescending: Bool
   private let limit: Int?
@@ -16,6 +16,14 @@ struct RowIndexSelection: Sendable {
     self.limit = limit
   }
 
+  /// The range of the entries. Throws `.invalidKey`.
+  var range: StorageRange {
+    get throws {
+      let (lower, upper) = try bounds.get()
+      return StorageRange(lower: lower, upper: upper)
+    }
+  }
+
   /// Begins a scan, or returns nil if the collection does not exist. Throws `.notReady`, `.notUnique`,
   /// `.unknownExtension`, `.invalidKey`, `.invalidArgument`.
   func begin(_ tx: ReadTransaction, keysOnly: Bool = false) throws -> IndexedRowScan? {
@@ -24,11 +32,10 @@ struct RowIndexSelection: Sendable {
       throw DatabaseError(
         .invalidArgument, "the limit is \(limit); it must not be negative", collection: terms.collection)
     }
-    let (lower, upper) = try bounds.get()
     guard let info = try tx.info(terms.collection) else { return nil }
     let part = try tx.rowIndexes(of: info).readable(terms)
     let isDirect = terms.isDirect && !keysOnly
-    let range = StorageRange(lower: lower, upper: upper)
+    let range = try range
     guard let entries = try part.familyCursor(range, isReverse: isDescending, keysOnly: !isDirect) else { return nil }
     return IndexedRowScan(
       entries, isDirect: isDirect, hasSeveralValues: terms.kind.hasSeveralValues, limit: limit, of: info,
@@ -41,7 +48,10 @@ protocol RowIndexes {
   /// Returns the part of an index. Throws `.notReady`, `.notUnique`, and `.invalidDefinition` for an index that the
   /// collection does not have, or has with another definition.
   func readable(_ terms: RowIndexTerms) throws -> Part
+  func readable(_ slot: Int) throws -> Part
   func slot(of terms: RowIndexTerms) throws -> Int
+  func isCounted(_ slot: Int) -> Bool
+  func entries(of rowKey: [UInt8], in slot: Int) throws -> [[UInt8]]
   func forgetCollisions(of indexes: [Int]) throws
   func unindexedRows() throws -> [UnindexedRow]
   func differences(sample: Int?, _ info: CollectionInfo, _ tx: ReadTransaction) throws -> [IndexDifference]
@@ -64,6 +74,8 @@ extension IndexesTransaction: RowIndexes {
     }
     return slot
   }
+
+  func isCounted(_ slot: Int) -> Bool { definition.plans[slot].isCounted }
 
   func readable(_ terms: RowIndexTerms) throws -> Part { try readable(try slot(of: terms)) }
 

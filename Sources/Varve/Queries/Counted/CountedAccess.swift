@@ -34,6 +34,9 @@ extension StorageRange {
     !ByteOrder.precedes(key, lower) && (upper.map { ByteOrder.precedes(key, $0) } ?? true)
   }
 
+  /// Whether the range has exactly the keys that begin with one value.
+  var isPoint: Bool { KeySet.Range(lower: lower, upper: upper).isPoint }
+
   /// The range of its keys that come after one of them.
   func following(_ key: [UInt8]) -> StorageRange { StorageRange(lower: key + [0], upper: upper) }
 }

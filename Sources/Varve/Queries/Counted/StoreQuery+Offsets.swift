@@ -1,14 +1,17 @@
 /// Offsets of a query whose condition is one range of a counted index, which is in the order of the query:
 ///
 /// ```swift
-/// let shelf = books.query.filter { $0.author == "Emma" }.sorted(by: \.title)   // Index(\.author, \.title, counted: true)
+/// let byAuthor = Index(\.author, \.title, counted: true)                           // in the format
+///
+/// let shelf = books.query.filter { $0.author == "Austen" }.sorted(by: \.title)
 /// let place = try shelf.offset(of: id, in: tx)
 /// let shown = try shelf.fetch(at: 1_000..<1_020, in: tx)
 /// ```
 ///
 /// The condition may compare the first fields of the index with one value each, and restrict the next one to a range or
-/// a prefix; the rest of the fields are those of the order, all ascending or all descending. A query without `sorted` is
-/// in the order of the identifiers, as its pages are. A limit ends the result: offsets beyond it have no instances.
+/// a prefix; the rest of the fields are those of the order, as the index has them or all reversed. A query without
+/// `sorted` is in the order of the identifiers, as its pages are. A limit ends the result: offsets beyond it have no
+/// instances.
 ///
 /// Each method throws `.notIndexed` with the declaration that is missing, `.notReady` while the index is built,
 /// `.notUnique`, `.queryTooComplex`, `.unknownExtension`, `.invalidArgument` for a negative limit, and what reading

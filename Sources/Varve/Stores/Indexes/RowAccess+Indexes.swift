@@ -31,6 +31,11 @@ extension RowAccess where Format: StoreFormat {
   func count(_ selection: IndexSelection<Format>, _ tx: ReadTransaction) throws -> Int {
     guard let (info, indexes) = try indexes(tx) else { return 0 }
     let (part, index, range) = try selection.part(indexes)
+    // A row may have several values in a range, and has one entry for a value.
+    let isSingle = !index.declaration.kind.hasSeveralValues || (index.declaration.keyType.isOnePart && range.isPoint)
+    if index.plan.isCounted, isSingle, index.declaration.prefix == nil {
+      return min(try part.count(range), selection.limit ?? .max)
+    }
     let readsRows = index.plan.isDirect && index.declaration.prefix != nil
     guard let entries = try part.familyCursor(range, keysOnly: !readsRows) else { return 0 }
     return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, selection).count()

@@ -26,7 +26,8 @@ extension Store where Format: StoreFormat {
     StoreCursor(tx, try access.begin(IndexSelection(values, index, descending: descending, limit: limit), tx))
   }
 
-  /// Returns the number of instances with some values. Complexity: O(n) in these.
+  /// Returns the number of instances with some values. Complexity: O(log n) for a counted index, and otherwise O(n) in
+  /// these.
   public func count<Index: StoreIndex>(
     _ values: IndexValues<Index.Value>, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
@@ -52,7 +53,8 @@ extension Store where Format: StoreFormat {
     return Rows(RowSource(database.core) { [access] tx in try access.begin(selection, tx) })
   }
 
-  /// Returns the number of instances with some values. Complexity: O(n) in these.
+  /// Returns the number of instances with some values. Complexity: O(log n) for a counted index, and otherwise O(n) in
+  /// these.
   public func count<Index: StoreIndex>(
     _ values: IndexValues<Index.Value>, from index: KeyPath<Format, Index>
   ) async throws -> Int {
