@@ -166,9 +166,8 @@ public final class Connection: Sendable {
   private func advanceHere() throws -> [ChangeEvent] { try stepHere().events }
 
   private func stepHere() throws -> LiveStep {
-    try core.enter()
-    defer { core.leave() }
-    return try takeStep()
+    guard let step = try core.changes.whileOpen({ try takeStep() }) else { throw WriterQueue.closedError }
+    return step
   }
 
   /// Moves to the current snapshot, for a caller that keeps the database open.

@@ -169,6 +169,10 @@ final class ObservationRegistry: PartWriteListener {
 
   /// Notifies the observers that an event concerns, unless another task has taken over.
   private func notify(_ event: ChangeEvent, _ number: UInt64) {
+    if event.isUnknown {
+      let watched = state.withLock { $0.task?.number == number ? Array($0.watched.values) : [] }
+      for one in watched { one.watcher.didMiss() }
+    }
     let concerned: [(Observation, ObservedChange)] = state.withLock { state in
       guard state.task?.number == number else { return [] }
       switch event {
@@ -240,6 +244,12 @@ final class ObservationRegistry: PartWriteListener {
     if isFirst { Task.detached { [self] in showParts() } }
   }
 
+  /// Called when another program has committed something that changes no row.
+  func didMove(to version: CommitVersion) {
+    let woken = state.withLock { state in state.watched.values.filter { $0.watcher.isWokenByAll } }
+    for one in woken { one.observation.add(ObservedChange(version: version, isReload: true)) }
+  }
+
   private func showParts() {
     let (watched, written) = state.withLock { state in
       defer { state.partWrites = nil }
@@ -266,6 +276,14 @@ final class ObservationRegistry: PartWriteListener {
     }
     for observation in all { observation.end(error) }
     for continuation in waiting { continuation.resume() }
+  }
+}
+
+extension ChangeEvent {
+  /// Whether the changed rows are not known.
+  var isUnknown: Bool {
+    if case .changes(let changes) = self { return changes.isEverythingCleared }
+    return true
   }
 }
 

@@ -99,7 +99,7 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
 extension ReadObservation.Iterator: Sendable {}
 
 /// A watcher that compares commits with what a closure has read.
-private final class ReadWatcher: RowWatcher {
+final class ReadWatcher: RowWatcher {
   // The watcher does not hold the database, which may be released earlier.
   private let catalog: Catalog
   private let extensions: ExtensionRegistry

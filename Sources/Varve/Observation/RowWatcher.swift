@@ -7,12 +7,18 @@ protocol RowWatcher: AnyObject, Sendable {
   func mayConcern(_ changes: ChangeSet) -> Bool
   /// Returns whether the writes to parts by a commit that changes no row may concern the observation.
   func mayConcern(_ parts: PartWrites.Noted) -> Bool
+  /// Called instead if commits are not known: there were too many, or everything was cleared.
+  func didMiss()
+  /// Whether every commit wakes the observer, also one of another program that changes no row.
+  var isWokenByAll: Bool { get }
   /// Returns the keys of the rows of one collection that concern the observation.
   func concerned(_ rows: ChangedRows) throws -> [[UInt8]]
 }
 
 extension RowWatcher {
   func mayConcern(_ parts: PartWrites.Noted) -> Bool { false }
+  func didMiss() {}
+  var isWokenByAll: Bool { false }
 }
 
 /// The current rows of one collection that a commit has changed. They are read once for all watchers.

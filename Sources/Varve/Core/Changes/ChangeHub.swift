@@ -82,6 +82,12 @@ final class ChangeHub: Sendable {
     state.withLock { $0.listener }?.didWrite(parts, version)
   }
 
+  /// Notes that another process has committed something that changes no row, unless the task that follows the process
+  /// has been ended.
+  func deliverMove(to version: CommitVersion, fromFollowing number: UInt64) {
+    state.withLock { $0.following?.number == number ? $0.listener : nil }?.didMove(to: version)
+  }
+
   /// Returns the listener, which the first call makes.
   func listener<Listener: PartWriteListener>(_ make: () -> Listener) -> Listener {
     state.withLock { state in

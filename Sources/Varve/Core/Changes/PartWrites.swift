@@ -43,4 +43,6 @@ final class PartWrites {
 protocol PartWriteListener: AnyObject, Sendable {
   /// Called when such a commit is acknowledged, in the order of the commits. It must return quickly.
   func didWrite(_ parts: PartWrites.Noted, _ version: CommitVersion)
+  /// Called when another program has committed something that changes no row.
+  func didMove(to version: CommitVersion)
 }

@@ -21,6 +21,7 @@ struct FeedFollowing: Sendable {
 
   private func follow() async throws {
     var position = start
+    var present = start
     while !Task.isCancelled {
       let from = position
       guard let page = try await database.readOnExecutor({ try database.readFeed(after: from) }) else { return }
@@ -28,6 +29,10 @@ struct FeedFollowing: Sendable {
         database.changes.deliver(event, fromFollowing: number)
         position = event.version
       }
+      if page.events.isEmpty, page.version > present {
+        database.changes.deliverMove(to: page.version, fromFollowing: number)
+      }
+      present = page.version
       if page.isComplete { _ = try await database.backend.changes(since: page.version) }
     }
   }

@@ -58,13 +58,13 @@ public final class LiveItem<Format: StoreFormat>: Observable {
   }
 }
 
-extension LiveItem: LiveMember {
-  var read: @Sendable (ReadTransaction) -> LiveValue {
-    { [id, store, weak self] tx in
+@_spi(Extensions) extension LiveItem: LiveMember {
+  @_spi(Extensions) public var reading: LiveReading {
+    .value { [id, store, weak self] tx in
       let result = Result { try store.load(id, in: tx) }
       return LiveValue { [weak self] in self?.set(result) }
     }
   }
 
-  func fail(_ error: any Error) { set(.failure(error)) }
+  @_spi(Extensions) public func fail(_ error: any Error) { set(.failure(error)) }
 }

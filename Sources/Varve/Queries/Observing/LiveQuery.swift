@@ -63,13 +63,13 @@ public final class LiveQuery<Format: StoreFormat>: Observable {
   }
 }
 
-extension LiveQuery: LiveMember {
-  var read: @Sendable (ReadTransaction) -> LiveValue {
-    { [query, weak self] tx in
+@_spi(Extensions) extension LiveQuery: LiveMember {
+  @_spi(Extensions) public var reading: LiveReading {
+    .value { [query, weak self] tx in
       let result = Result { try query.whileBuilt { try $0.fetch(in: tx) } }
       return LiveValue { [weak self] in self?.set(result) }
     }
   }
 
-  func fail(_ error: any Error) { set(.failure(error)) }
+  @_spi(Extensions) public func fail(_ error: any Error) { set(.failure(error)) }
 }
