@@ -21,8 +21,8 @@ struct ListComparison<Group: Hashable & Sendable> {
   /// The number of rows at the edges of ranges beyond which the list is shown anew.
   static var edgeMaximum: Int { 10_000 }
 
-  /// Compares two pictures. Returns a reload if they can't be compared: one shows all groups as one section, or the
-  /// places contradict each other.
+  /// Compares two pictures. Returns a reload if they can't be compared: only one shows all groups as one section, or
+  /// shows a group backwards, or the places contradict each other.
   static func changes(
     _ old: ListPicture<Group>, _ new: ListPicture<Group>, _ groups: [Group: ListGroupChange],
     _ changed: [ListPlaceChange<Group>], _ configuration: ListSections<Group>, _ empty: ListChanges<Group>
@@ -55,7 +55,8 @@ struct ListComparison<Group: Hashable & Sendable> {
     for group in both {
       let change = change(group)
       guard change.isConsistent, old.slot(of: group)?.count == change.oldCount,
-        new.slot(of: group)?.count == change.newCount
+        new.slot(of: group)?.count == change.newCount,
+        old.slot(of: group)?.isReversed == new.slot(of: group)?.isReversed
       else { return false }
     }
     compareSections()

@@ -89,7 +89,10 @@ public final class LiveList<Source: ListSource>: Observable {
   }
 
   /// The version of the commit that is shown, or `nil` before the first one.
-  public var version: CommitVersion? { picture.version }
+  public var version: CommitVersion? {
+    registrar.access(self, keyPath: \.version)
+    return picture.version
+  }
 
   /// Returns a loaded row, or `nil` if it is not loaded or does not exist.
   public func row(at index: ListIndex) -> ListRow<Source.Element>? {
@@ -155,9 +158,15 @@ public final class LiveList<Source: ListSource>: Observable {
 
   private func set(_ new: LiveListPicture<Source>) {
     reader.didApply()
+    if new.isSame, picture.state.isLoaded, new.state.isLoaded {
+      // Most commits concern other lists.
+      return registrar.withMutation(of: self, keyPath: \.version) { picture = new }
+    }
     let changes = new.changes
     registrar.withMutation(of: self, keyPath: \.sections) {
-      registrar.withMutation(of: self, keyPath: \.state) { picture = new }
+      registrar.withMutation(of: self, keyPath: \.state) {
+        registrar.withMutation(of: self, keyPath: \.version) { picture = new }
+      }
     }
     if departed.count + new.departed.count > Self.departedMaximum { departed = [:] }
     departed.merge(new.departed) { $1 }

@@ -12,6 +12,8 @@ struct LiveListPicture<Source: ListSource>: Sendable {
   /// The rows outside of the window that were asked for.
   var prefetched: [ListIndex: Row] = [:]
   var changes: ListChanges<Group>?
+  /// Whether this is what the picture before shows, at another commit.
+  var isSame = false
   var state = ListState.notLoaded
   /// For each row that was loaded before and is no longer, a loaded row that was near it.
   var departed: [Source.ID: Source.ID] = [:]

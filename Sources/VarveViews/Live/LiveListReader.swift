@@ -25,6 +25,8 @@ final class LiveListReader<Source: ListSource>: Sendable {
     var condition: (keeps: (@Sendable (Source.Element) -> Bool)?, number: UInt64)?
     var sections: ListSections<Group>?
 
+    var isEmpty: Bool { moves.isEmpty && prefetched.isEmpty && condition == nil && sections == nil }
+
     /// Puts back what could not be done before what was asked for since.
     mutating func putBack(_ earlier: Request) {
       moves = earlier.moves + moves
@@ -129,6 +131,7 @@ final class LiveListReader<Source: ListSource>: Sendable {
     state.changes = nil
     var picture = makePicture(state)
     picture.changes = changes
+    picture.isSame = changes.isEmpty && request.isEmpty && !isUnapplied
     picture.departed = departed
     return picture
   }

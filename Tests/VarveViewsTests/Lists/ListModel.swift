@@ -94,6 +94,8 @@ struct FollowedList {
   var mapping: ListMapping<ShelfSource>
   let connection: Connection
   var shown = ShownList()
+  /// The items that commits have changed since the last step, if a test says so.
+  var touched: Set<Int>?
   /// The changes of the last step.
   var changes: ListChanges<String>
 
@@ -119,6 +121,23 @@ struct FollowedList {
     shown.apply(changes, from: new)
     for update in changes.updates where old.id(update.old) != new.id(update.new) { return "wrong update \(update)" }
     if shown != new { return "\(shown) instead of \(new) after \(changes.text)" }
+    if let wrong = wrongUpdate(old, new) { return wrong }
     return changes.text
+  }
+
+  /// Returns what is wrong with the rows that are reported as changed: rows that stay and were changed are updated or
+  /// moved, and no other ones.
+  private func wrongUpdate(_ old: ShownList, _ new: ShownList) -> String? {
+    guard let touched, !changes.isReload else { return nil }
+    let reported = changes.updates.filter { $0.flags != .dependency }.map { new.id($0.new) }
+    let moved = changes.moves.map { new.id($0.to) }
+    if Set(reported + moved).count != reported.count + moved.count { return "wrong: a row is reported twice" }
+    if !Set(reported + moved).isSubset(of: touched) { return "wrong: \(reported) \(moved) of \(touched.sorted())" }
+    let (gone, come) = (Set(changes.sectionDeletions), Set(changes.sectionInsertions.map(\.index)))
+    func rows(_ list: ShownList, _ left: Set<Int>) -> Set<Int> {
+      Set(list.sections.enumerated().filter { !left.contains($0.offset) }.flatMap(\.element.ids))
+    }
+    let stayed = rows(old, gone).intersection(rows(new, come)).intersection(touched)
+    return stayed == Set(reported + moved) ? nil : "wrong: \(stayed) changed, and not \(reported) \(moved)"
   }
 }

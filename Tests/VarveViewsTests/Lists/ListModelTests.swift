@@ -54,23 +54,35 @@ struct ListModelTests {
     try shelf.set((0..<20).map { Item(id: $0, group: ["a", "b"][$0 % 2], rank: random.below(10)) })
     var lists = try Self.kinds.map { try FollowedList(shelf, $0.1) }
     lists += try Self.kinds.map { try FollowedList(shelf, $0.1) { $0.text != "x" } }
-    for step in 0..<120 {
-      for _ in 0..<(1 + random.below(3)) { try commit(shelf, &random) }
+    var touched = [Set<Int>](repeating: [], count: lists.count)
+    /// The lists whose sections or condition were replaced.
+    var isOther: Set<Int> = []
+    for step in 0..<100 {
+      for _ in 0..<(1 + random.below(3)) {
+        let changed = try commit(shelf, &random)
+        for number in lists.indices { touched[number].formUnion(changed) }
+      }
       for number in lists.indices {
+        lists[number].touched = nil
         // Now and then a list takes several steps of the others at once, or doesn't know the commits.
         if random.oneIn(4) { continue }
         let text: String
         if random.oneIn(25) {
           let new = try shelf.database.holdSnapshot()
           guard let old = lists[number].mapping.version else { continue }
+          touched[number] = []
           text = try lists[number].apply(
             lists[number].mapping.advance(to: new, after: [.gap(from: old, to: new.version)]))
         } else if random.oneIn(30) {
           let parity = random.below(2)
+          isOther.insert(number)
           text = try lists[number].apply(lists[number].mapping.filter { ($0.id + parity) % 3 != 0 })
         } else if random.oneIn(30) {
+          isOther.insert(number)
           text = try lists[number].apply(lists[number].mapping.show(Self.kinds[random.below(Self.kinds.count)].1))
         } else {
+          if !touched[number].contains(-1) { lists[number].touched = touched[number] }
+          touched[number] = []
           text = try lists[number].step()
         }
         if text.contains("instead") || text.contains("wrong") {
@@ -78,13 +90,19 @@ struct ListModelTests {
           return
         }
         mix.note(lists[number].changes)
-        try check(lists[number], shelf)
+        try check(lists[number], shelf, number < 6 && !isOther.contains(number) ? Self.kinds[number].1 : nil)
       }
     }
   }
 
-  /// Checks a mapping against one that is made anew, if its picture depends only on the present.
-  private func check(_ list: FollowedList, _ shelf: ShelfCase) throws {
+  /// Checks the places of rows, and a mapping against one that is made anew, if its picture depends only on the present.
+  private func check(_ list: FollowedList, _ shelf: ShelfCase, _ isFresh: ListSections<String>?) throws {
+    if let isFresh {
+      var fresh = ListMapping(shelf.source, sections: isFresh)
+      let snapshot = try #require(list.mapping.snapshot)
+      _ = try fresh.advance(to: snapshot, after: [])
+      #expect(try ShownList(fresh) == list.shown)
+    }
     for (number, section) in list.shown.sections.enumerated() {
       for (offset, id) in section.ids.enumerated() {
         let index = ListIndex(section: number, offset: offset)
@@ -96,11 +114,17 @@ struct ListModelTests {
     }
   }
 
-  private func commit(_ shelf: ShelfCase, _ random: inout SeededRandom) throws {
+  /// Makes a commit. Returns the items that it changes; with -1 for all of them.
+  private func commit(_ shelf: ShelfCase, _ random: inout SeededRandom) throws -> Set<Int> {
+    var changed: Set<Int> = []
     try shelf.write { tx in
-      if random.oneIn(120) { try tx.removeAll(in: "items") }
+      if random.oneIn(120) {
+        try tx.removeAll(in: "items")
+        changed.insert(-1)
+      }
       for _ in 0..<random.below(4) {
         let id = random.below(40)
+        changed.insert(id)
         switch random.below(8) {
         case 0, 1: try tx.remove(key: id, in: "items")
         case 2: try tx.touchObject(key: id, in: "items")
@@ -115,5 +139,6 @@ struct ListModelTests {
       }
       if random.oneIn(5) { try tx.set("x", key: random.below(5), in: "others") }
     }
+    return changed
   }
 }

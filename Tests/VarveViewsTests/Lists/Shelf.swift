@@ -197,8 +197,9 @@ struct ShelfSource: ListSource {
     return changed
   }
   func generation(_ tx: ReadTransaction) throws -> UInt64? {
-    let shelf = try transaction("generation", tx)
-    guard try shelf.isReady else { return nil }
-    return UInt64(shelf.version) ?? 0
+    do {
+      let shelf = try transaction("generation", tx)
+      return try shelf.isReady ? UInt64(shelf.version) ?? 0 : nil
+    } catch let error as DatabaseError where error.code == .notReady { return nil }
   }
 }
