@@ -56,8 +56,9 @@ public final class Connection: Sendable {
     if let performing = core.performingRead { return try performing.runHere(body) }
     try core.enter()
     defer { core.leave() }
-    let (snapshot, generation) = try currentSnapshot()
+    let (snapshot, generation, trees) = try currentSnapshot()
     let transaction = ReadTransaction(database: core, snapshot: snapshot, isCancellable: isCancellable)
+    transaction.heldTrees = trees
     transaction.cache = (cache, generation)
     defer { transaction.end() }
     return try ThreadFrame.run(transaction, body)
@@ -92,11 +93,11 @@ public final class Connection: Sendable {
     try await Database(core).write(label: label, durability: durability, body)
   }
 
-  private func currentSnapshot() throws -> (any StorageSnapshot, UInt64) {
+  private func currentSnapshot() throws -> (any StorageSnapshot, UInt64, RunTreeCache?) {
     try state.withLock { state in
-      if let pinned = state.pinned { return (pinned.snapshot, cache.generation) }
+      if let pinned = state.pinned { return (pinned.snapshot, cache.generation, pinned.trees) }
       let (snapshot, _) = try catchUp()
-      return (snapshot, cache.generation)
+      return (snapshot, cache.generation, nil)
     }
   }
 

@@ -30,13 +30,13 @@ public final class HeldSnapshot: Sendable {
   /// or `.notFound` if that process has removed what the snapshot needs.
   @_disfavoredOverload
   public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
-    try whileOpen { try core.read(at: held.snapshot, isCancellable: true, body) }
+    try whileOpen { try core.read(at: held.snapshot, isCancellable: true, trees: held.trees, body) }
   }
 
   /// Reads the snapshot without blocking the task's thread: see the synchronous form.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
     try await core.executor.run { [self] in
-      try whileOpen { try core.read(at: held.snapshot, isCancellable: true, body) }
+      try whileOpen { try core.read(at: held.snapshot, isCancellable: true, trees: held.trees, body) }
     }
   }
 

@@ -38,9 +38,11 @@ extension DatabaseCore {
   }
 
   func read<Result>(
-    at snapshot: any StorageSnapshot, isCancellable: Bool = false, _ body: (ReadTransaction) throws -> Result
+    at snapshot: any StorageSnapshot, isCancellable: Bool = false, trees: RunTreeCache? = nil,
+    _ body: (ReadTransaction) throws -> Result
   ) throws -> Result {
     let transaction = ReadTransaction(database: self, snapshot: snapshot, isCancellable: isCancellable)
+    transaction.heldTrees = trees
     defer { transaction.end() }
     return try ThreadFrame.run(transaction, body)
   }

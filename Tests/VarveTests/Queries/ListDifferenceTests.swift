@@ -1,7 +1,7 @@
 import EngineTestSupport
 import Testing
 
-@testable import Varve
+@_spi(Extensions) @testable import Varve
 
 /// Tests of the difference between two lists of keys.
 struct ListDifferenceTests {

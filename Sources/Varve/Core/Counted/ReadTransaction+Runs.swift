@@ -14,7 +14,11 @@ extension ReadTransaction {
   /// Returns the tree as of the transaction's snapshot.
   final func snapshotTree(of family: StorageFamily, _ runs: StorageFamily?) throws -> RunTree {
     let cache = database.runTrees
-    if let known = heldTrees?.tree(of: family, at: version) ?? cache.tree(of: family, at: version) { return known }
+    if let held = heldTrees?.tree(of: family, at: version) { return held }
+    if let known = cache.tree(of: family, at: version) {
+      heldTrees?.add(known, of: family, at: version)
+      return known
+    }
     let tree = try Self.tree(of: family, runs, at: snapshot)
     cache.add(tree, of: family, at: version)
     heldTrees?.add(tree, of: family, at: version)

@@ -4,6 +4,8 @@ internal import Synchronization
 /// A snapshot that is retained beyond a transaction, until the last reference to this object is released.
 final class LongLivedRead: Sendable {
   let snapshot: any StorageSnapshot
+  /// The trees of counted parts as of the snapshot.
+  let trees = RunTreeCache(isExact: true)
   private let list: LongLivedReadList
   private let number: UInt64
 
