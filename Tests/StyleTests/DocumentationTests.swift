@@ -4,7 +4,9 @@ import Testing
 /// Checks that articles are linked, and that their examples compile.
 struct DocumentationTests {
   /// The landing page of each catalog, which is named like its module.
-  private static let landings = ["VarveEngine.md", "Varve.md", "VarveRelationships.md", "VarveTasks.md"]
+  private static let landings = [
+    "VarveEngine.md", "Varve.md", "VarveRelationships.md", "VarveTasks.md", "VarveViews.md",
+  ]
 
   @Test func `every article is linked from a Topics list`() {
     let articles = Repository.articles
@@ -22,7 +24,8 @@ struct DocumentationTests {
     #expect(Self.namedFiles(Repository.articles).count > 20)
     let violations = Self.missingFiles(
       Repository.articles,
-      Repository.engineFiles + Repository.objectFiles + Repository.relationshipFiles + Repository.taskFiles)
+      Repository.engineFiles + Repository.objectFiles + Repository.relationshipFiles + Repository.taskFiles
+        + Repository.viewFiles)
     #expect(violations.isEmpty, "\(violations.report)")
   }
 

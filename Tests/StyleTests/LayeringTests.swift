@@ -56,12 +56,15 @@ struct LayeringTests {
     ["States"], ["Values"], ["Cron"], ["Format"], ["Timers"], ["Dispatch"], ["Storage"], ["Inbox"], ["Scheduler"],
   ]
 
+  /// The layers of `Sources/VarveViews`.
+  private static let viewLayers: Layers = [["Lists"], ["Views", "Live"]]
+
   /// The modules that have layers.
   private static var modules: [(name: String, files: [SourceFile], layers: Layers)] {
     [
       ("Varve", Repository.objectFiles, objectLayers), ("VarveEngine", Repository.engineFiles, engineLayers),
       ("VarveRelationships", Repository.relationshipFiles, relationshipLayers),
-      ("VarveTasks", Repository.taskFiles, taskLayers),
+      ("VarveTasks", Repository.taskFiles, taskLayers), ("VarveViews", Repository.viewFiles, viewLayers),
     ]
   }
 
@@ -72,7 +75,7 @@ struct LayeringTests {
     "Synchronization", "Glibc", "Musl", "Darwin", "CVarve", "CLZ4", "CZstd", "FutexLocks",
   ]
 
-  @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks"])
+  @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks", "VarveViews"])
   func `no folder names a type of a higher layer`(module: String) throws {
     let (_, files, layers) = try #require(Self.modules.first { $0.name == module })
     #expect(files.count > 20, "\(module) was not found at \(Repository.root)")
@@ -80,14 +83,14 @@ struct LayeringTests {
     #expect(violations.isEmpty, "\(violations.report)")
   }
 
-  @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks"])
+  @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks", "VarveViews"])
   func `every folder has its layer`(module: String) throws {
     let (_, files, layers) = try #require(Self.modules.first { $0.name == module })
     let folders = Set(files.map { String(Self.folder($0)) })
     #expect(folders == Set(layers.joined()))
   }
 
-  @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks"])
+  @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks", "VarveViews"])
   func `no folder has more files than the maximum`(module: String) throws {
     let (_, files, _) = try #require(Self.modules.first { $0.name == module })
     let folders = Dictionary(grouping: files) { file in
@@ -132,7 +135,7 @@ struct LayeringTests {
     #expect(!files.contains { $0.text.contains("@testable") })
   }
 
-  @Test func `relationships and tasks use public names of the object layer, and those for extensions, alone`() {
+  @Test func `relationships, views and tasks use public names of the object layer, and those for extensions, alone`() {
     let files = Repository.relationshipFiles
     let allowed: Set<Substring> = ["Foundation", "Synchronization", "Logging", "UnicodeNormalForm", "Varve"]
     let violations = files.flatMap { Self.foreignImports($0, allowed: allowed) }
@@ -140,11 +143,15 @@ struct LayeringTests {
     // The task layer also uses a lock for short critical sections, and watches a directory.
     let system: Set<Substring> = ["FutexLocks", "Dispatch", "Glibc", "Musl", "Darwin"]
     let others = Repository.taskFiles.flatMap { Self.foreignImports($0, allowed: allowed.union(system)) }
+    let views = Repository.viewFiles.flatMap {
+      Self.foreignImports($0, allowed: ["Varve", "Synchronization", "FutexLocks", "Observation"])
+    }
+    #expect(views.isEmpty, "\(views.report)")
     let queues = Repository.files(in: ["Sources/VarveTaskQueue"], ["swift"])
     let foreign = queues.flatMap { Self.foreignImports($0, allowed: ["Varve", "VarveTasks", "Synchronization"]) }
     #expect(others.isEmpty && !queues.isEmpty && foreign.isEmpty, "\(others.report)\(foreign.report)")
     #expect(
-      !(files + Repository.taskFiles).contains {
+      !(files + Repository.taskFiles + Repository.viewFiles).contains {
         $0.text.contains("@testable") || SwiftCode.stripped($0.text).contains("package ")
       })
   }

@@ -51,12 +51,16 @@ enum Repository {
   /// The Swift files of the tasks module.
   static var taskFiles: [SourceFile] { files(in: ["Sources/VarveTasks"], ["swift"]) }
 
+  /// The Swift files of the views module.
+  static var viewFiles: [SourceFile] { files(in: ["Sources/VarveViews"], ["swift"]) }
+
   /// The articles of the DocC catalogs.
   static var articles: [SourceFile] {
     files(
       in: [
         "Sources/VarveEngine/VarveEngine.docc", "Sources/Varve/Varve.docc",
         "Sources/VarveRelationships/VarveRelationships.docc", "Sources/VarveTasks/VarveTasks.docc",
+        "Sources/VarveViews/VarveViews.docc",
       ], ["md"])
   }
 }

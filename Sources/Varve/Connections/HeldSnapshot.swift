@@ -18,6 +18,7 @@ public final class HeldSnapshot: Sendable {
   }
 
   var snapshot: any StorageSnapshot { held.snapshot }
+  var trees: RunTreeCache { held.trees }
 
   /// The version of the last commit that the snapshot contains.
   public var version: CommitVersion { held.snapshot.version }
