@@ -67,6 +67,12 @@ struct KeySet: Hashable, Sendable {
       hasUnkeyed: hasUnkeyed)
   }
 
+  /// The set without the range of keys before nil, because no key sorts before nil: `!= nil` is then one range.
+  var withoutKeysBeforeNil: KeySet {
+    guard let first = ranges.first, first.lower.isEmpty, first.upper == [KeyTag.null] else { return self }
+    return KeySet(ranges: Array(ranges.dropFirst()), hasUnkeyed: hasUnkeyed)
+  }
+
   /// The set of all values that are not in this set. Complexity: O(n).
   var complement: KeySet {
     var others: [Range] = []

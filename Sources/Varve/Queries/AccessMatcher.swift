@@ -5,16 +5,16 @@ struct AccessMatcher<Format: StoreFormat> {
   typealias Branch = ConditionBranches<Format.Instance>.Branch
 
   let query: StoreQuery<Format>
-  /// Whether the identifier may be the last field of an index, after the fields of the order. Anchors of pages do not
-  /// have it.
-  let usesIdentifiers: Bool
+  /// Whether the access is for counts. The identifier may then be the last field of an index, after the fields of the
+  /// order, which anchors of pages do not have; and `!= nil` is one range.
+  let isCounted: Bool
 
   /// The maximum number of ranges that are made by combining the values of several fields.
   private static var rangesMaximum: Int { 4_096 }
 
-  init(_ query: StoreQuery<Format>, usesIdentifiers: Bool = false) {
+  init(_ query: StoreQuery<Format>, isCounted: Bool = false) {
     self.query = query
-    self.usesIdentifiers = usesIdentifiers
+    self.isCounted = isCounted
   }
 
   func orderFields(
@@ -69,7 +69,7 @@ struct AccessMatcher<Format: StoreFormat> {
     var fixedCount = 0
     for field in declaration.fields {
       guard let term = branch.sets.firstIndex(where: { $0.path == field.path }) else { break }
-      let set = branch.sets[term].set
+      let set = isCounted ? branch.sets[term].set.withoutKeysBeforeNil : branch.sets[term].set
       guard !set.hasUnkeyed || field.keyType.hasKeyForEachValue else { break }
       if let prefix = field.prefix {
         let values = prefix.widened(set.ranges)
@@ -125,7 +125,7 @@ struct AccessMatcher<Format: StoreFormat> {
       if let direction, direction != next { return nil }
       direction = next
     }
-    if usesIdentifiers, let field = rest.first, rest.count == 1, Format.isIdentifier(field.path) {
+    if isCounted, let field = rest.first, rest.count == 1, Format.isIdentifier(field.path) {
       // The identifiers are in the order of the rows' keys, so that no ties are left.
       let next: Access.Order = field.isDescending == query.isTieDescending ? .forward : .reverse
       return direction ?? next == next ? (next, false) : nil

@@ -27,7 +27,8 @@ extension CountedPlan {
     // The fields of which the condition names one value come first, then that of the sections, then the order.
     var parts: [Part] = []
     var restricted: [FieldPath] = []
-    for (path, set) in branch.sets {
+    for (path, found) in branch.sets {
+      let set = found.withoutKeysBeforeNil
       if path != section, set.ranges.count == 1, set.ranges[0].isPoint, !set.hasUnkeyed {
         parts.append((path, false))
         continue
@@ -74,9 +75,11 @@ extension CountedPlan {
 }
 
 extension FieldPath {
-  /// Whether the path has a field of an optional field.
+  /// Whether a key path literal is another path, as for the fields of fields and for folded texts.
   fileprivate var isChained: Bool {
-    components.count > (isFolded ? 2 : 1) || { if case .chained = name { true } else { false } }()
+    if components.count > 1 { return true }
+    if case .chained = name { return true }
+    return false
   }
 
   /// The path as a program writes it after `$0.`, or nil if it has no name.

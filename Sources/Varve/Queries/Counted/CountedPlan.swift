@@ -33,7 +33,7 @@ final class CountedPlan<Format: StoreFormat>: Sendable {
     _ query: StoreQuery<Format>, _ inOrder: StoreQuery<Format>, _ branch: Branch
   ) throws -> (counting: [CountedAccess], ordered: [CountedAccess]) {
     var (counting, ordered) = ([CountedAccess](), [CountedAccess]())
-    let matcher = AccessMatcher(inOrder, usesIdentifiers: true)
+    let matcher = AccessMatcher(inOrder, isCounted: true)
     for (slot, index) in try DeclaredIndexes<Format>.found().list.enumerated() where index.plan.isCounted {
       guard matcher.holdsAll(index.declaration, of: branch) else { continue }
       for access in accesses(slot, index.declaration, branch, matcher) {
@@ -80,7 +80,7 @@ extension CountedPlan {
   /// Returns the accesses by which the rows of the query are divided into sections by a field.
   func sections(by path: FieldPath) throws -> [SectionAccess] {
     guard branches.count == 1, let branch = branches.first else { return [] }
-    let matcher = AccessMatcher(query, usesIdentifiers: true)
+    let matcher = AccessMatcher(query, isCounted: true)
     return try DeclaredIndexes<Format>.found().list.enumerated().compactMap { slot, index in
       guard index.plan.isCounted, !index.declaration.kind.hasSeveralValues,
         matcher.holdsAll(index.declaration, of: branch)
@@ -97,7 +97,7 @@ extension CountedPlan {
     /// The ranges of a field's values as the index has them, and the number of its term.
     func values(_ field: IndexField<Format.Instance>) -> (ranges: [KeySet.Range], term: Int)? {
       guard field.prefix == nil, let term = branch.sets.firstIndex(where: { $0.path == field.path }) else { return nil }
-      let set = branch.sets[term].set
+      let set = branch.sets[term].set.withoutKeysBeforeNil
       guard !set.hasUnkeyed || field.keyType.hasKeyForEachValue else { return nil }
       return (field.isDescending ? set.descending : set.ranges).map { ($0, term) }
     }
