@@ -40,10 +40,10 @@ public enum IndexRebuild {
   ///
   /// The database must not be open elsewhere: `.locked`. Throws `.notFound` and `.invalidArgument` if no index or
   /// several have the name; `.notReady` for an index that is stale, is being built or has failed to build, which the
-  /// program handles when it opens the database; `.corruption` if rows have no emitted values or damaged ones, which
-  /// only the program can compute (`Store.rebuild`), or if a block can't be read (`varve repair` gives it up, after
-  /// which the program builds the index); `.storage`. Any of these thrown before the first commit means that nothing
-  /// was written.
+  /// program handles when it opens the database, and for a collection with a counted index, whose counts only the
+  /// program can make; `.corruption` if rows have no emitted values or damaged ones, which only the program can compute
+  /// (`Store.rebuild`), or if a block can't be read (`varve repair` gives it up, after which the program builds the
+  /// index); `.storage`. Any of these thrown before the first commit means that nothing was written.
   ///
   /// Complexity: O(rows + entries), with a read for each emitted value and each entry.
   public static func run(
@@ -118,6 +118,13 @@ private struct IndexRepair {
     indexes = all.filter { $0.extensionNumber == index.extensionNumber }
     result = IndexRebuild.Result(collection: index.collection, index: index.name)
     try Self.requireComplete(index)
+    // Rows that do not exist are removed from all indexes of the collection.
+    if let counted = indexes.first(where: \.isCounted) {
+      throw DatabaseError(
+        .notReady,
+        "index \"\(counted.name)\" is counted, and only the program can count the entries that a repair would change; "
+          + "the program makes the indexes of the collection from the rows by `rebuild`", collection: index.collection)
+    }
   }
 
   private static func requireComplete(_ index: InspectedIndex) throws {

@@ -44,6 +44,8 @@ public struct InspectedIndex: Sendable {
   public let isUnique: Bool
   /// Whether its entries contain the rows in addition to their keys.
   public let isDirect: Bool
+  /// Whether the database has counts of the entries.
+  public let isCounted: Bool
   /// The approximate size of its entries in bytes: compressed in tables, uncompressed in memtables.
   public let approximateSize: UInt64
   /// The state.
@@ -130,6 +132,7 @@ extension DatabaseInspector {
     return InspectedIndex(
       collection: collection, name: name, kind: definition.kind, keyType: definition.keyType,
       isUnique: definition.isUnique, isDirect: definition.isDirect,
+      isCounted: record.parts.contains { $0.name == IndexFormat.countsPartName(of: name) },
       approximateSize: try entries.map { try size(of: StorageRange(), in: $0) } ?? 0,
       state: try state(of: name, of: collection, part, isBuilt: isBuilt, isUnique: definition.isUnique, record),
       isBeingReplaced: record.shadow != nil, extensionNumber: record.number, number: IndexFormat.number(of: name),

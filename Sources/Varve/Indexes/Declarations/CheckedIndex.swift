@@ -28,7 +28,7 @@ final class CheckedIndex<Instance>: Sendable {
 }
 
 extension CheckedIndex {
-  /// The maximum number of indexes: each has a part, and a few parts are shared by all of them.
+  /// The maximum number of indexes: each has a part, or two if it is counted, and a few parts are shared by all.
   private static var countMaximum: Int { ExtensionTraits.partsMaximum - 4 }
 
   /// Returns the indexes of a collection in the order of their names. Throws `.invalidDefinition` if two have the same
@@ -48,8 +48,13 @@ extension CheckedIndex {
           "indexes \"\(index.name)\" and \"\(other)\" of \(owner) have names with one hash; give one another name")
       }
     }
-    guard list.count <= countMaximum else {
-      throw refused("\(owner) has \(list.count) indexes; at most \(countMaximum) are possible")
+    if let index = sorted.first(where: { $0.name.hasSuffix(IndexFormat.countsSuffix) }) {
+      throw refused("index \"\(index.name)\" of \(owner) has a name that ends with \"\(IndexFormat.countsSuffix)\"")
+    }
+    let countedCount = list.count { $0.plan.isCounted }
+    guard list.count + countedCount <= countMaximum else {
+      let counted = countedCount > 0 ? ", of which \(countedCount) are counted and so count as two" : ""
+      throw refused("\(owner) has \(list.count) indexes\(counted); at most \(countMaximum) are possible")
     }
     return sorted
   }

@@ -12,12 +12,19 @@ package enum IndexFormat {
   package static let collisionsPart = "collisions"
   private static let entriesPrefix = "i."
 
+  /// The end of the names of parts that have the counts of others, which no index may have.
+  static let countsSuffix = RunFormat.partName(of: "")
+
+  /// Returns the name of the part that has the counts of a counted index.
+  package static func countsPartName(of index: String) -> String { RunFormat.partName(of: partName(of: index)) }
+
   /// Returns the name of the part with the entries of an index.
   static func partName(of index: String) -> String { entriesPrefix + index }
 
   /// Returns the name of the index whose entries are in a part, or `nil` for a part that is shared by all indexes.
   package static func index(ofPart name: String) -> String? {
-    name.utf8.starts(with: entriesPrefix.utf8) ? String(name.dropFirst(entriesPrefix.count)) : nil
+    if name.hasSuffix(countsSuffix) { return nil }
+    return name.utf8.starts(with: entriesPrefix.utf8) ? String(name.dropFirst(entriesPrefix.count)) : nil
   }
 
   /// Returns the collection whose indexes an extension with this record keeps, or `nil` if it is of another kind or
