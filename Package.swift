@@ -261,7 +261,8 @@ let package = Package(
     .testTarget(
       name: "VarveViewsTests",
       dependencies: [
-        "VarveViews", "Varve", "VarveTesting", "EngineTestSupport", "VarveTestSupport", "ObjectFixtures",
+        "VarveViews", "Varve", "VarveTesting", "VarveEngine", "EngineTestSupport", "VarveTestSupport",
+        "ObjectFixtures",
       ],
       swiftSettings: plainTestSettings
     ),

@@ -60,21 +60,27 @@ extension ViewContent {
   ///
   /// Complexity: one lookup, and for another place two writes and two removals.
   func move(_ row: [UInt8], to placement: ViewPlacement) throws {
-    let old = try places.get(row)
     switch placement {
     case .none:
-      guard let old else { return }
+      guard let old = try places.get(row) else { return }
       try leave(row, old)
       try places.delete(row)
     case .placed(let entry):
       let place = entry.place
-      if old == place { return }
+      var old: [UInt8]?
+      let isThere = try places.withValue(of: row) { found in
+        if found.equals(place) { return true }
+        old = found.array
+        return false
+      }
+      if isThere == true { return }
       try require(row)
       if let old { try leave(row, old) }
       try rows.insert(entry.key, row)
       try places.put(row, place)
     case .unplaced(let reason):
       try require(row)
+      let old = try places.get(row)
       if let old, !old.isEmpty { try leave(row, old) }
       try unplaced?.put(row, Array(reason.utf8))
       if old?.isEmpty != true { try places.put(row, []) }

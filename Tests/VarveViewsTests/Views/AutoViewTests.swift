@@ -148,6 +148,7 @@ struct AutoViewTests {
   // MARK: - What the closure reads
 
   // yap 60, 61, 62: a change of what the closure does not read skips it, and a lazy row has whatever it asks for.
+  // yap 64: the closure is called once for each change, however the row is placed.
   @Test func `the closure is called for changes of what it reads, and for every touch`() throws {
     let calls = Counter()
     func register(_ reads: RowInputs, _ name: String) throws -> ExtensionHandle<AutoView<String>> {
