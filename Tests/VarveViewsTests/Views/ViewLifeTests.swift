@@ -214,6 +214,38 @@ struct ViewLifeTests {
     }
   }
 
+  @Test func `a replacement that is built by tables goes on after the death of the process`() throws {
+    func open() throws -> Database {
+      let database = try self.open()
+      database.core.extensions.rowsInTransaction.store(10, ordering: .relaxed)
+      database.core.extensions.rowsForIngestion.store(100, ordering: .relaxed)
+      database.core.extensions.spillSize.store(4 << 10, ordering: .relaxed)
+      return database
+    }
+    let database = try open()
+    try fill(database, 0..<1_500)
+    let view = try database.registerReady(BookView.byAuthor(), as: "view")
+    let isAbandoned = Setting(false)
+    let site = site
+    nonisolated(unsafe) let dying = site
+    try database.change { tx in
+      try tx.replaceDefinition(of: view, by: BookView.byDecade()) { _ in
+        guard case .ingesting? = database.core.extensionCatalog.record("view")?.shadow?.state else { return }
+        if isAbandoned.value { return }
+        isAbandoned.value = (try? unsafe dying.abandon()) != nil
+      }
+    }
+    try database.waitReady(view)
+    try database.close()
+    #expect(isAbandoned.value)
+    let again = try open()
+    let replaced = try again.core.register(BookView.byDecade(), "view", replacing: BookView.byAuthor(), nil)
+    try again.waitReady(replaced)
+    try expectRight(again, replaced, count: 1_500)
+    #expect(try again.look { tx in try tx[replaced].versionTag } == "2")
+    try again.close()
+  }
+
   @Test func `a definition that orders the rows by keys of other types replaces the old one`() throws {
     try with(BookView.byAuthor()) { database, view throws in
       try fill(database, 0..<20) { _ in "a" }

@@ -83,7 +83,9 @@ struct DatabaseOpening {
     _ family: StorageFamily, _ owner: (number: UInt32, generation: UInt32), _ records: [ExtensionRecord]
   ) -> Bool {
     guard let record = records.first(where: { $0.number == owner.number }) else { return false }
-    if ExtensionRecord.isSpill(family.name) { return record.keepsSpill(family.name) }
+    if ExtensionRecord.isSpill(family.name) {
+      return record.keepsSpill(family.name) || record.shadow?.keepsSpill(family.name) ?? false
+    }
     return record.generation == owner.generation || record.shadow?.generation == owner.generation
       || family.name == ExtensionRecord.settingsFamily(of: record.number)
   }
