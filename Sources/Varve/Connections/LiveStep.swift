@@ -1,5 +1,5 @@
-/// A step from one snapshot to a later one, of a connection (`Connection.advanceHolding()`) or of the values that a user
-/// interface shows.
+/// A step from one snapshot to a later one, of a connection (`Connection.advanceHolding()`) or of the values that a
+/// user interface shows.
 public struct LiveStep: Sendable {
   /// The snapshot before, or `nil` at the first step.
   public let old: HeldSnapshot?

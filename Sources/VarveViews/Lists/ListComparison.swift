@@ -5,8 +5,8 @@
 /// # Algorithm
 /// The unchanged elements of a group keep their order, so a part of them that both pictures show is known by two
 /// numbers. A changed element keeps its place if it is between the same unchanged ones; of several between the same
-/// ones, as many as possible do (`ListDifference.longestIncreasing`). Cost: O(c log c) for c changes, plus the rows that
-/// enter and leave at the edges of ranges. Nothing is read.
+/// ones, as many as possible do (`ListDifference.longestIncreasing`). Cost: O(c log c) for c changes, plus the rows
+/// that enter and leave at the edges of ranges. Nothing is read.
 struct ListComparison<Group: Hashable & Sendable> {
   let old: ListPicture<Group>
   let new: ListPicture<Group>
@@ -68,7 +68,8 @@ struct ListComparison<Group: Hashable & Sendable> {
         for offset in slot.range { leave(slot, offset, groups[slot.group]?.changedOld(at: offset)) }
       }
     }
-    for slot in new.slots where staysNew.contains(slot.group) && (!staysOld.contains(slot.group) || isMoved(slot.group)) {
+    for slot in new.slots where staysNew.contains(slot.group) {
+      if staysOld.contains(slot.group), !isMoved(slot.group) { continue }
       guard slot.range.count <= Self.edgeMaximum else { return false }
       for offset in slot.range { arrive(slot, offset, groups[slot.group]?.changedNew(at: offset)) }
     }

@@ -31,10 +31,10 @@ extension ListGroupChange {
     guard let lower, let upper, lower <= upper else {
       // None of the rows is left: the range stays between those that were around it.
       let before = old.filter { $0.offset < range.lowerBound }.map(\.number)
-      let start = low.last { offset in changedNew(at: offset).map { before.contains($0) } ?? false }
-        .map { $0 + 1 } ?? low.lowerBound
-      let end = growsLow || growsHigh ? (start..<low.upperBound).first { origin($0) == .outside } ?? low.upperBound : start
-      return start..<max(start, end)
+      let last = low.last { offset in changedNew(at: offset).map { before.contains($0) } ?? false }
+      let start = last.map { $0 + 1 } ?? low.lowerBound
+      if !growsLow, !growsHigh { return start..<start }
+      return start..<((start..<low.upperBound).first { origin($0) == .outside } ?? low.upperBound)
     }
     var grown = (lower, upper)
     if growsLow, low.lowerBound < lower {

@@ -21,7 +21,8 @@ extension ListMapping {
     return changes
   }
 
-  /// Moves by a step. If it does not begin at the mapping's snapshot, the commits since that one are read from the feed.
+  /// Moves by a step. If it does not begin at the mapping's snapshot, the commits since that one are read from the
+  /// feed.
   public mutating func advance(by step: LiveStep) throws -> ListChanges<Group> {
     guard let noted, step.old?.version != noted else { return try advance(to: step.new, after: step.events) }
     return try advance(to: step.new, after: try step.new.events(after: noted))
@@ -166,10 +167,14 @@ extension ListMapping {
     let next = try matches.changed(Set(flags.keys), present, source, tx)
     guard next.count <= ListMatches<Source>.maximum else { return nil }
     for (group, ids) in matches.ids {
-      for (offset, id) in ids.enumerated() where flags[id] != nil { places.old[id] = .init(group: group, offset: offset) }
+      for (offset, id) in ids.enumerated() where flags[id] != nil {
+        places.old[id] = .init(group: group, offset: offset)
+      }
     }
     for (group, ids) in next.ids {
-      for (offset, id) in ids.enumerated() where flags[id] != nil { places.new[id] = .init(group: group, offset: offset) }
+      for (offset, id) in ids.enumerated() where flags[id] != nil {
+        places.new[id] = .init(group: group, offset: offset)
+      }
     }
     for group in Set(matches.ids.keys).union(next.ids.keys) { places.counts[group] = next.ids[group]?.count ?? 0 }
     places.matches = next

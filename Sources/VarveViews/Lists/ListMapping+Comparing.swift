@@ -2,8 +2,8 @@ internal import Varve
 
 /// Comparing all rows of two pictures, where it is not known which of them have changed.
 extension ListMapping {
-  /// Makes the picture of a snapshot anew. Returns the difference of all rows if both pictures have few, and otherwise a
-  /// reload. `flags` are what has changed of elements, or `nil` if any of them may have.
+  /// Makes the picture of a snapshot anew. Returns the difference of all rows if both pictures have few, and otherwise
+  /// a reload. `flags` are what has changed of elements, or `nil` if any of them may have.
   mutating func compareAll(
     _ flags: [ID: ListFlags]?, _ old: HeldSnapshot?, _ empty: ListChanges<Group>, _ tx: ReadTransaction
   ) throws -> ListChanges<Group> {
@@ -55,7 +55,8 @@ extension ListMapping {
       before.withoutHidden, next.withoutHidden, groups, changed, configuration, empty)
   }
 
-  /// Returns the identities of the rows of the present picture by group, or `nil` if they are too many or can't be read.
+  /// Returns the identities of the rows of the present picture by group, or `nil` if they are too many or can't be
+  /// read.
   private func oldRows(_ old: HeldSnapshot) throws -> [Group: [ID]]? {
     guard picture.rowCount <= Self.comparedMaximum else { return nil }
     do { return try old.read { tx in try rows(of: picture, tx) } } catch let error as CancellationError {

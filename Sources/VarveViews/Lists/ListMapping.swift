@@ -52,8 +52,8 @@ public struct ListMapping<Source: ListSource>: Sendable {
   /// The number of commits that wait for a source that is being built.
   static var waitingMaximum: Int { 256 }
 
-  /// Creates a mapping without rows. With a condition, only the elements that fulfil it are shown, at most 10,000: their
-  /// identities are kept in memory, and each step reads the changed elements.
+  /// Creates a mapping without rows. With a condition, only the elements that fulfil it are shown, at most 10,000:
+  /// their identities are kept in memory, and each step reads the changed elements.
   public init(
     _ source: Source, sections: ListSections<Group> = .all,
     where keeps: (@Sendable (Source.Element) -> Bool)? = nil
@@ -102,7 +102,8 @@ public struct ListMapping<Source: ListSource>: Sendable {
   /// Returns the place of an element of a group by its offset in the source, or `nil` if it is not shown.
   public func index(of offset: Int, in group: Group) -> ListIndex? { picture.index(of: offset, in: group) }
 
-  /// Returns the place of the shown row that is nearest to an offset of a group, or `nil` if none of the group is shown.
+  /// Returns the place of the shown row that is nearest to an offset of a group, or `nil` if none of the group is
+  /// shown.
   public func nearestIndex(to offset: Int, in group: Group) -> ListIndex? {
     guard let slot = picture.slot(of: group), !slot.range.isEmpty else { return nil }
     return slot.index(of: min(max(offset, slot.range.lowerBound), slot.range.upperBound - 1))

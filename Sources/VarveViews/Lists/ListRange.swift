@@ -72,7 +72,8 @@ public struct ListRange: Hashable, Sendable {
     let isLow = isPinnedLow(isReversed: isReversed)
     var range = range.clamped(to: 0..<count)
     if range.count > maximum {
-      range = isLow
+      range =
+        isLow
         ? range.lowerBound..<(range.lowerBound + maximum) : (range.upperBound - maximum)..<range.upperBound
     }
     let wanted = min(minimum, count)

@@ -61,8 +61,9 @@ public final class LiveGroups<Source: ListSource>: Observable {
 }
 
 @_spi(Extensions) extension LiveGroups: LiveMember {
+  /// Reads the groups from a snapshot.
   public var reading: LiveReading {
-    if case .notLoaded = current { current = .loading }
+    if case .notLoaded = current { registrar.withMutation(of: self, keyPath: \.state) { current = .loading } }
     return .value { [mapping, weak self] tx in
       let result = Result { () throws -> [Item]? in
         guard try mapping.source.generation(tx) != nil else { return nil }
@@ -72,5 +73,6 @@ public final class LiveGroups<Source: ListSource>: Observable {
     }
   }
 
+  /// Sets an error.
   public func fail(_ error: any Error) { set(.failure(error)) }
 }

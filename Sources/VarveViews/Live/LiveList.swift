@@ -180,6 +180,7 @@ public final class LiveList<Source: ListSource>: Observable {
 }
 
 @_spi(Extensions) extension LiveList: LiveMember {
+  /// Reads what each commit has changed.
   public var reading: LiveReading {
     if case .notLoaded = picture.state { set(.loading) }
     return .steps { [reader, weak self] step in
@@ -187,5 +188,6 @@ public final class LiveList<Source: ListSource>: Observable {
     }
   }
 
+  /// Sets an error.
   public func fail(_ error: any Error) { set(.failed(error)) }
 }

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Reads what a list shows, on threads of the database.
 ///
-/// The main actor asks for something by `request`, which never waits for a read. One step at a time takes what was asked
-/// for, moves the mapping, and makes the next picture.
+/// The main actor asks for something by `request`, which never waits for a read. One step at a time takes what was
+/// asked for, moves the mapping, and makes the next picture.
 final class LiveListReader<Source: ListSource>: Sendable {
   typealias Group = Source.Group
   typealias ID = Source.ID
@@ -251,7 +251,8 @@ final class LiveListReader<Source: ListSource>: Sendable {
       let start = mapping.picture.starts[index]
       let all = start..<mapping.picture.starts[index + 1]
       let shown = state.place.rows.clamped(to: all)
-      let rows = shown.isEmpty ? [] : state.rows[(shown.lowerBound - state.place.rows.lowerBound)...].prefix(shown.count)
+      let first = shown.lowerBound - state.place.rows.lowerBound
+      let rows = shown.isEmpty ? [] : state.rows[first..<(first + shown.count)]
       picture.sections.append(
         ListSection(
           group: mapping.picture.group(ofSection: index), count: all.count,

@@ -239,6 +239,31 @@ struct ListMappingTests {
     #expect(try list.mapping.id(at: ListIndex(section: -1, offset: .max)) == nil)
   }
 
+  @Test func `rows that a view has not taken in come when they change`() throws {
+    // 83
+    let database = try Database.inMemory()
+    try database.put([Item(id: 0), Item(id: 1, rank: 1), Item(id: 2, rank: 2)])
+    let other = try ShelfCase(database, Shelf(isFilled: false))
+    var list = try FollowedList(other)
+    #expect(list.mapping.isEmpty)
+    try other.set(Item(id: 1, rank: 1, text: "x"))
+    #expect(try list.step() == "+s0" && list.shown.description == "a:1")
+    try other.set(Item(id: 0))
+    #expect(try list.step() == "+0.0")
+  }
+
+  @Test func `a snapshot from before the view is shown once there is a later one`() throws {
+    // 98
+    let database = try Database.inMemory()
+    try database.put([Item(id: 0)])
+    let before = try database.holdSnapshot()
+    let other = try ShelfCase(database)
+    var mapping = ListMapping(other.source)
+    let first = Result { try mapping.advance(to: before, after: []) }
+    #expect(((try? first.get())?.isBuilding ?? true) && mapping.isEmpty && mapping.snapshot == nil)
+    #expect(try mapping.advance(to: database.holdSnapshot(), after: []).isReload && mapping.count == 1)
+  }
+
   @Test func `neighbors of a changed row are updated, too`() throws {
     try shelf.fill([("a", 0..<8)])
     var list = try FollowedList(shelf, .all.neighbors([-1, 1]))

@@ -3,7 +3,8 @@ import Testing
 import Varve
 import VarveViews
 
-/// A model test: random commits, and lists of every kind, whose changes applied to the old picture must give the new one.
+/// A model test: random commits, and lists of every kind, whose changes applied to the old picture must give the new
+/// one.
 struct ListModelTests {
   /// How often something happened.
   private struct Mix {
@@ -21,6 +22,10 @@ struct ListModelTests {
     }
   }
 
+  private static var everything: ListSections<String> {
+    .groups(where: { $0 != "d" }, by: { $0 > $1 }).range(.flexible(3, growth: .other)).consolidated(below: .max)
+  }
+
   private static let kinds: [(String, ListSections<String>)] = [
     ("all", .all),
     ("fixed", .groups(["b", "a", "z"])),
@@ -32,8 +37,7 @@ struct ListModelTests {
     ("grown", .all.range(.flexible(3, offset: 1, from: .end, minimum: 2, maximum: 6, growth: .both)).reversed()),
     ("reversed", .all.reversed().neighbors([-1, 1])),
     ("consolidated", .all.consolidated(below: 20).neighbors([1])),
-    ("always", .groups(where: { $0 != "d" }, by: { $0 > $1 }).range(.flexible(3, growth: .other))
-      .consolidated(below: .max)),
+    ("always", everything),
   ]
 
   @Test func `changes applied to the old picture give the new one`() throws {
@@ -95,7 +99,8 @@ struct ListModelTests {
     }
   }
 
-  /// Checks the places of rows, and a mapping against one that is made anew, if its picture depends only on the present.
+  /// Checks the places of rows, and a mapping against one that is made anew, if its picture depends only on the
+  /// present.
   private func check(_ list: FollowedList, _ shelf: ShelfCase, _ isFresh: ListSections<String>?) throws {
     if let isFresh {
       var fresh = ListMapping(shelf.source, sections: isFresh)

@@ -21,6 +21,8 @@ struct Shelf: DatabaseExtension {
   var isDescending = false
   /// The text of items that are left out.
   var leavesOut: String?
+  /// Whether it takes in the items that exist already.
+  var isFilled = true
   /// The gate through which each item goes, for builds that take as long as a test wants.
   var gate: (@Sendable (Item) -> Void)?
 
@@ -29,6 +31,7 @@ struct Shelf: DatabaseExtension {
     configuration.scope = .only(["items"])
     var rows = PartDefinition("rows")
     rows.isCounted = true
+    if !isFilled { configuration.build = .none }
     configuration.parts = [rows, PartDefinition("places")]
     return configuration
   }

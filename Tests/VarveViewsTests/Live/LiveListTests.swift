@@ -19,7 +19,8 @@ import VarveViews
     let table = Table(list)
     try await list.catchUp()
     #expect(list.text == "a:0,1,2 b:10,11" && list.count == 5)
-    #expect(list.sections[1].count == 2 && list.sections[1].id == "b" && list.sections[1].elements.map(\.id) == [10, 11])
+    #expect(list.sections[1].count == 2 && list.sections[1].id == "b")
+    #expect(list.sections[1].elements.map(\.id) == [10, 11])
     try shelf.remove(1)
     try shelf.set(Item(id: 10, group: "a", rank: -1, text: "new"))
     try await list.catchUp()
@@ -147,7 +148,7 @@ import VarveViews
   }
 
   @Test func `a list that is being built says so, and shows its rows at the end`() async throws {
-    // 83
+    // 97
     let database = try Database.open(inMemory: ())
     try database.put((0..<10).map { Item(id: $0, group: "a", rank: $0) })
     let gate = ReadGate()

@@ -59,6 +59,7 @@ public final class LiveItem<Format: StoreFormat>: Observable {
 }
 
 @_spi(Extensions) extension LiveItem: LiveMember {
+  /// Reads the value from a snapshot.
   @_spi(Extensions) public var reading: LiveReading {
     .value { [id, store, weak self] tx in
       let result = Result { try store.load(id, in: tx) }
@@ -66,5 +67,6 @@ public final class LiveItem<Format: StoreFormat>: Observable {
     }
   }
 
+  /// Sets an error.
   @_spi(Extensions) public func fail(_ error: any Error) { set(.failure(error)) }
 }

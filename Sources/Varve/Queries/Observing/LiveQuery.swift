@@ -64,6 +64,7 @@ public final class LiveQuery<Format: StoreFormat>: Observable {
 }
 
 @_spi(Extensions) extension LiveQuery: LiveMember {
+  /// Reads the value from a snapshot.
   @_spi(Extensions) public var reading: LiveReading {
     .value { [query, weak self] tx in
       let result = Result { try query.whileBuilt { try $0.fetch(in: tx) } }
@@ -71,5 +72,6 @@ public final class LiveQuery<Format: StoreFormat>: Observable {
     }
   }
 
+  /// Sets an error.
   @_spi(Extensions) public func fail(_ error: any Error) { set(.failure(error)) }
 }

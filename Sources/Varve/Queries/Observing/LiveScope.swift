@@ -11,8 +11,8 @@ internal import FutexLocks
 ///
 /// When a commit changes something that one of the queries and items has read, all of them are read again in one
 /// transaction, on a thread that neither commits nor is the main thread, and then updated. Lists read what each commit
-/// has changed, at the same snapshot. Commits that happen meanwhile lead to one more update. A scope lives as long as it
-/// or one of its members is referenced.
+/// has changed, at the same snapshot. Commits that happen meanwhile lead to one more update. A scope lives as long as
+/// it or one of its members is referenced.
 @MainActor
 public final class LiveScope {
   private let database: Database
