@@ -50,6 +50,7 @@ let package = Package(
         .product(name: "Varve", package: "varve"),
         .product(name: "VarveRelationships", package: "varve"),
         .product(name: "VarveTasks", package: "varve"),
+        .product(name: "VarveViews", package: "varve"),
         .product(name: "VarveEngine", package: "varve"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),

@@ -14,6 +14,8 @@ struct ChildCommand: ParsableCommand {
     let run = EngineRun(settings)
     if settings.steps.contains(where: \.workload.isOfTasks) {
       try EngineRegistry.runTasks(run, settings.engine)
+    } else if settings.steps.contains(where: \.workload.isOfViews) {
+      try EngineRegistry.runViews(run, settings.engine)
     } else if settings.steps.contains(where: \.workload.isOfEdges) {
       try EngineRegistry.runEdges(run, settings.engine)
     } else if settings.steps.contains(where: \.workload.isObject) {

@@ -80,8 +80,12 @@ struct RunCommand: ParsableCommand {
     if workloads.contains(where: \.isOfTasks), let other = workloads.first(where: { !$0.isOfTasks }) {
       throw ValidationError("\(other.rawValue) is not a workload of tasks; run it separately")
     }
+    if workloads.contains(where: \.isOfViews), let other = workloads.first(where: { !$0.isOfViews }) {
+      throw ValidationError("\(other.rawValue) is not a workload of views; run it separately")
+    }
     guard
-      useExisting || workloads[0].puts || workloads[0].isOfTasks || workloads[0].isOfEdges || workloads[0].isOfIndexes
+      useExisting || workloads[0].isOfViews || workloads[0].puts || workloads[0].isOfTasks || workloads[0].isOfEdges
+        || workloads[0].isOfIndexes
     else {
       throw ValidationError("begin with objectinsert, or say --use-existing")
     }

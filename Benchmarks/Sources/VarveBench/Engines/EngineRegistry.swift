@@ -130,6 +130,20 @@ enum EngineRegistry {
     }
   }
 
+  /// Runs the view workloads of one round against one engine.
+  static func runViews(_ run: EngineRun, _ kind: EngineKind) throws {
+    switch kind {
+    case .varve, .varvePwrite: try run.executeViews(VarveShelf.self)
+    #if SQLite
+      case .sqlite: try run.executeViews(SQLiteShelf.self)
+    #endif
+    #if GRDB
+      case .grdb: try run.executeViews(GRDBShelf.self)
+    #endif
+    default: throw notBuiltIn(kind)
+    }
+  }
+
   /// Runs the task workloads of one round against one engine.
   static func runTasks(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {

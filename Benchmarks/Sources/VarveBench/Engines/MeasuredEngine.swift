@@ -28,6 +28,8 @@ struct EngineSettings: Codable {
   var createIfMissing = true
   /// The indexes of objects, or `nil` for none and the simplest API of an engine.
   var indexes: BookIndexes?
+  /// What keeps the books of the view workloads in order.
+  var shelf = ShelfForm.rows
 }
 
 /// Metrics that only the engine itself can report.

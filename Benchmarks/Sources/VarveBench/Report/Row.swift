@@ -65,6 +65,12 @@ struct Row: Codable {
   var diskBytesBefore: UInt64?
   /// For `taskgroup`, the operations per second divided by those of a single Swift task.
   var timesSingle: Double?
+  /// For workloads of views, the time of an operation beyond that of the same operation without an order.
+  var microsBeyond: Double?
+  /// For `viewmemory` and `viewdisk`, the bytes of a row.
+  var bytesPerOp: Double?
+  /// The goal of the row, for Varve.
+  var goal: RowGoal?
   var perSecond: [UInt64] = []
   var levels: [LevelUsage] = []
   /// (percentile, microseconds) pairs for the plot.
@@ -102,6 +108,9 @@ struct Row: Codable {
     case maxTimesAllowed = "max_times_allowed"
     case diskBytesBefore = "disk_bytes_before"
     case timesSingle = "times_single"
+    case microsBeyond = "micros_beyond"
+    case bytesPerOp = "bytes_per_op"
+    case goal
     case perSecond = "ops_by_second"
     case levels
     case percentiles
@@ -134,6 +143,10 @@ struct Row: Codable {
     if let allowedSeconds, let meetsGoal {
       text += String(format: "  (%.3f s allowed: ", allowedSeconds) + (meetsGoal ? "met)" : "not met)")
     }
+    if let variant, workload.hasPrefix("view") { text += "  (\(variant))" }
+    if let microsBeyond { text += String(format: "  (%.2f micros beyond)", microsBeyond) }
+    if let bytesPerOp { text += String(format: "  (%.2f bytes/op)", bytesPerOp) }
+    if let goal { text += "  (\(goal.text): \(goal.isMet(self) ?? false ? "met" : "not met"))" }
     if let timesSingle { text += String(format: "  (%.2f times as many as one task)", timesSingle) }
     return text
   }
@@ -182,6 +195,11 @@ struct Row: Codable {
     if let timesAllowed { add(.timesAllowed, number(timesAllowed)) }
     if let maxTimesAllowed { add(.maxTimesAllowed, number(maxTimesAllowed)) }
     if let timesSingle { add(.timesSingle, number(timesSingle)) }
+    if let microsBeyond { add(.microsBeyond, number(microsBeyond)) }
+    if let bytesPerOp { add(.bytesPerOp, number(bytesPerOp)) }
+    if let goal {
+      add(.goal, "{\"result\":\(Self.quoted(goal.result.rawValue)),\"limit\":\(number(goal.limit))}")
+    }
     add(.perSecond, "[" + perSecond.map { "\($0)" }.joined(separator: ",") + "]")
     add(
       .levels,

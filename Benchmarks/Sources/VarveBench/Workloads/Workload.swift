@@ -93,6 +93,21 @@ enum Workload: String, CaseIterable, Codable {
   /// The removal of rows that lead to one, which is removed with the last of them, one per transaction.
   case edgehub
 
+  /// Inserts of books into an order by year and title, in transactions of 1,000, 10, 100,000 rows and one row.
+  case viewinsert
+  /// Updates of books that move, and that stay although the book has changed.
+  case viewupdate
+  /// The key at an offset, the offset of a key, and counts of a group and of a range; and the first of them.
+  case viewat
+  /// All keys in order.
+  case viewscan
+  /// The build of the order over existing books: by tables, and while another definition is in use.
+  case viewbuild
+  /// The steps of lists that follow commits.
+  case viewchanges
+  /// The memory of the counts, and the bytes of the order in tables.
+  case viewmemory, viewdisk
+
   /// Enqueueing of tasks, many per transaction; and one per transaction.
   case taskenqueue, taskenqueueone
   /// Waiting tasks are run by 8 workers: those of one queue; and one after the other in one serial queue, or in
@@ -125,7 +140,10 @@ enum Workload: String, CaseIterable, Codable {
   var startsEmpty: Bool { rawValue.hasPrefix("fill") || (isObject && puts) }
 
   /// Whether the workload uses the object database.
-  var isObject: Bool { rawValue.hasPrefix("object") || isOfIndexes || isOfEdges || isOfTasks }
+  var isObject: Bool { rawValue.hasPrefix("object") || isOfIndexes || isOfEdges || isOfTasks || isOfViews }
+
+  /// Whether the workload is one of views and counted indexes.
+  var isOfViews: Bool { rawValue.hasPrefix("view") }
 
   /// Whether the workload is one of relationships.
   var isOfEdges: Bool { self == .edgeinsert || self == .edgecascade || self == .edgehub }
