@@ -170,7 +170,7 @@ let package = Package(
     .executableTarget(
       name: "QuickstartJob",
       dependencies: [
-        "Varve", "VarveRelationships", "VarveTasks", "VarveEngine",
+        "Varve", "VarveRelationships", "VarveTasks", "VarveViews", "VarveEngine",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Logging", package: "swift-log"),
       ],

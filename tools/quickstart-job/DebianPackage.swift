@@ -50,7 +50,7 @@ struct PackageFormat: StoreFormat {
   enum Version: String, CaseIterable, Sendable { case first = "2026-11-22" }
 
   let byMaintainer = Index(\.maintainer)
-  let bySection = Index(\.section, \.installedSize)
+  let bySection = Index(\.section, \.installedSize, counted: true)
   let byName = Index({ $0.id.name })
 
   static let collection = "packages"

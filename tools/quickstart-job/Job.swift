@@ -108,6 +108,7 @@ struct Job {
     try checks.compare(model)
     let outcome = try PackageChecks(packageDatabase, packages).run()
     let edges = try PackageEdgeChecks(packageDatabase, packages).run()
+    let lists = try PackageListChecks(packageDatabase).run()
     let compared = clock.now
     let liveSize = try checks.liveSize()
     try packageDatabase.close()
@@ -116,6 +117,7 @@ struct Job {
         + "\(model.liveCount) live, and \(packages.count) packages compared in \(Report.seconds(compared - opened)) s")
     Report.packages(packages.count, outcome)
     Report.edges(edges)
+    Report.lists(lists)
     return liveSize
   }
 

@@ -27,6 +27,7 @@ struct PackageDatabase {
       PackageFormat.self
       PackageName.self
       DebianPackage.graph
+      DebianPackage.sections
       CheckedPackage.self
       TaskStorage.handle
     }

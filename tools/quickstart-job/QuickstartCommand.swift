@@ -6,7 +6,8 @@ import VarveEngine
 /// database never sees. `./tools/quickstart` builds and starts it.
 ///
 /// 1. Load a Debian package index through a `Store`: each package is an object, which indexes find by
-///    maintainer, by section and installed size, and by the beginning of its name.
+///    maintainer, by section and installed size, and by the beginning of its name. A view and a counted index have the
+///    order in which lists show packages.
 /// 2. Run a task for each package, by a child process that is killed by SIGKILL, and then by another one: each task has
 ///    its effect once.
 /// 3. A child process writes generated batches, and is killed by SIGKILL in the middle.

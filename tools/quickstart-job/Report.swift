@@ -46,6 +46,13 @@ enum Report {
         + "\(seconds(most.removing)) s")
   }
 
+  static func lists(_ outcome: PackageListChecks.Outcome) {
+    line(
+      "\(outcome.sectionCount) sections and \(outcome.offsetCount) offsets by a view in \(seconds(outcome.byView, 3)) s, "
+        + "by a counted index in \(seconds(outcome.byIndex, 3)) s; lists of both have moved a package of section "
+        + "\(outcome.moved.section) from \(outcome.moved.from) to \(outcome.moved.to)")
+  }
+
   /// Returns a rate in thousands per second.
   static func rate(_ count: Int, _ duration: Duration) -> String {
     let seconds = duration / .seconds(1)
@@ -58,7 +65,7 @@ enum Report {
     denominator == 0 ? "-" : fixed(Double(numerator) / Double(denominator), 2)
   }
 
-  static func seconds(_ duration: Duration) -> String { fixed(duration / .seconds(1), 1) }
+  static func seconds(_ duration: Duration, _ digits: Int = 1) -> String { fixed(duration / .seconds(1), digits) }
 
   static func fixed(_ value: Double, _ digits: Int) -> String { String(format: "%.\(digits)f", value) }
 
