@@ -5,10 +5,9 @@
 ///                              the separator of the first run is empty
 ///  value   varint              the number of entries of the run
 /// ```
-/// A run has the entries from its separator up to that of the next run. After a commit, a run that was changed in it has
-/// 32 to 128 entries, or fewer where the whole part has fewer.
-/// A part without entries has no runs. A varint is little-endian in groups of seven bits, with the high bit set in all
-/// but the last byte.
+/// A run has the entries from its separator up to that of the next run. After a commit, a run that was changed in it
+/// has 32 to 128 entries, or fewer where the whole part has fewer. A part without entries has no runs. A varint is
+/// little-endian in groups of seven bits, with the high bit set in all but the last byte.
 enum RunFormat {
   /// The sizes between which a run stays.
   static let sizes = 32...128

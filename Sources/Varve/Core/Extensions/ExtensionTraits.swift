@@ -29,8 +29,8 @@ struct ExtensionTraits: Sendable {
     rowIDMap = configuration.asksRowsByID ? RowIDMap.name(for: configuration.scope) : nil
   }
 
-  /// Adds the parts that have the counts of counted parts. The runs of a part in memory are those of the writer, so such
-  /// an extension takes part in no concurrent writes.
+  /// Adds the parts that have the counts of counted parts. The runs of a part in memory are those of the writer, so
+  /// such an extension takes part in no concurrent writes.
   private static func addCompanions(to configuration: inout ExtensionConfiguration) -> [Int?] {
     var companions: [Int?] = configuration.parts.map { _ in nil }
     for (index, part) in configuration.parts.enumerated() where part.isCounted {
