@@ -39,7 +39,7 @@ public struct ListChanges<Group: Hashable & Sendable>: Sendable {
   public let from: CommitVersion?
   /// The version of the new picture.
   public let to: CommitVersion
-  /// Whether everything may have changed, so that the list has to be shown anew. All else is then empty.
+  /// Whether everything may have changed, so that the list has to be shown again. All else is then empty.
   public internal(set) var isReload = false
   /// Whether the source is being built. The picture then stays the old one.
   public internal(set) var isBuilding = false

@@ -18,7 +18,7 @@ struct ListComparison<Group: Hashable & Sendable> {
   private var staysOld: Set<Group> = []
   private var staysNew: Set<Group> = []
 
-  /// The number of rows at the edges of ranges beyond which the list is shown anew.
+  /// The number of rows at the edges of ranges beyond which the list is shown again.
   static var edgeMaximum: Int { 10_000 }
 
   /// Compares two pictures. Returns a reload if they can't be compared: only one shows all groups as one section, or

@@ -2,7 +2,7 @@ internal import Varve
 
 /// Comparing all rows of two pictures, where it is not known which of them have changed.
 extension ListMapping {
-  /// Makes the picture of a snapshot anew. Returns the difference of all rows if both pictures have few, and otherwise
+  /// Makes the picture of a snapshot again. Returns the difference of all rows if both pictures have few, and otherwise
   /// a reload. `flags` are what has changed of elements, or `nil` if any of them may have.
   mutating func compareAll(
     _ flags: [ID: ListFlags]?, _ old: HeldSnapshot?, _ empty: ListChanges<Group>, _ tx: ReadTransaction

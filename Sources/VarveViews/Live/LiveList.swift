@@ -110,7 +110,7 @@ public final class LiveList<Source: ListSource>: Observable {
   }
 
   /// Returns the place of a row, or, if it has gone while it was loaded, of one that was next to it: for a selection
-  /// that has to go on. Returns `nil` if neither is loaded.
+  /// that has to continue. Returns `nil` if neither is loaded.
   public func nearest(to id: ID) -> ListIndex? {
     registrar.access(self, keyPath: \.sections)
     var id = id
@@ -122,7 +122,7 @@ public final class LiveList<Source: ListSource>: Observable {
     return nil
   }
 
-  // MARK: - What is to be shown
+  // MARK: - What is shown next
 
   /// Loads rows, so that `row(at:)` returns them until the list changes. Places without a row are left out.
   public func prefetch(_ indexes: [ListIndex]) {

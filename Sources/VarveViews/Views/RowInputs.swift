@@ -24,7 +24,7 @@ public struct RowInputs: OptionSet, Hashable, Sendable {
     return events
   }
 
-  /// Returns whether an event may have changed the result of the closure, or asks for it anew.
+  /// Returns whether an event may have changed the result of the closure, or asks for it again.
   func concerns(_ event: RowChange.Event) -> Bool {
     switch event {
     case .inserted, .removed, .objectTouched, .metadataTouched, .rowTouched: true

@@ -3,7 +3,7 @@ internal import Varve
 /// Positions in groups of manual views: numbers of 64 bits, of which each row of a group has another one.
 ///
 /// A new row gets the number in the middle between those of its neighbors, or one at a distance from that of its only
-/// neighbor. If there is none left in between, the rows around the place are numbered anew: as few as it takes for them
+/// neighbor. If there is none left in between, the rows around the place are numbered again: as few as it takes for them
 /// to be at a distance that grows with the square root of their number. So the numbering of a few rows gives room for
 /// many insertions, and an insertion costs O(log² n) on average even if all rows are inserted at one place.
 enum ViewPosition {
@@ -14,7 +14,7 @@ enum ViewPosition {
   static let middle: UInt64 = 1 << 63
   /// The distance of a row that is added at an end of a group.
   static let step: UInt64 = 1 << 24
-  /// The distance of rows that are numbered anew, for each unit of the square root of their number.
+  /// The distance of rows that are numbered again, for each unit of the square root of their number.
   static let spacing: UInt64 = 1 << 8
 
   /// Returns `count` positions between two, or `nil` if there are not enough.
@@ -52,7 +52,7 @@ enum ViewPosition {
     return (1...count).map { lower + $0 * distance + min($0, rest) }
   }
 
-  /// Returns whether `count` rows that are numbered anew between two positions are far enough from each other.
+  /// Returns whether `count` rows that are numbered again between two positions are far enough from each other.
   static func isWide(_ count: Int, _ lower: UInt64, _ upper: UInt64) -> Bool {
     let root = UInt64(Double(count).squareRoot()) + 1
     return (upper - min(lower, upper)) / UInt64(count + 1) >= spacing * root
@@ -148,7 +148,7 @@ extension ViewContent {
       "a group of view \"\(context.name)\" has \(bytes.count) bytes, and a view takes \(context.limits.keySize - 8)")
   }
 
-  /// Enters rows that have no place, in their order, into a gap. Rows around it are numbered anew if it is too small.
+  /// Enters rows that have no place, in their order, into a gap. Rows around it are numbered again if it is too small.
   func place(_ added: [[UInt8]], in gap: ViewGap, of group: [UInt8]) throws {
     let (lower, upper) = (try gap.lower.map(Self.position), try gap.upper.map(Self.position))
     if let positions = ViewPosition.positions(added.count, after: lower, before: upper) {
@@ -158,9 +158,9 @@ extension ViewContent {
     try renumber(around: gap, of: group, adding: added)
   }
 
-  /// Numbers the rows around a gap anew, together with those that are added in it.
+  /// Numbers the rows around a gap again, together with those that are added in it.
   ///
-  /// The rows keep their order, so nobody is told.
+  /// The rows keep their order, so no caller is notified.
   private func renumber(around gap: ViewGap, of group: [UInt8], adding added: [[UInt8]]) throws {
     var window = try ViewWindow(self, gap, group)
     var bounds = window.bounds
@@ -196,13 +196,13 @@ extension ViewContent {
     guard key.count > 8 else { throw ViewEntry.damaged("a position is missing in a key of \(key.count) bytes") }
     let position = key.suffix(8).reduce(0) { $0 << 8 | UInt64($1) }
     guard position > ViewPosition.limits.lower, position < ViewPosition.limits.upper else {
-      throw ViewEntry.damaged("\(position) is no position")
+      throw ViewEntry.damaged("\(position) is not a position")
     }
     return position
   }
 }
 
-/// The rows around a gap that are numbered anew.
+/// The rows around a gap that are numbered again.
 private struct ViewWindow<Group: KeyCodable> {
   /// The rows before the gap, the nearest first, and those after it.
   var before: [(key: [UInt8]?, row: [UInt8])] = []

@@ -159,7 +159,7 @@ struct CountedQueryTests {
 
   @Test func `values of isIn are counted range by range, and have no offsets`() throws {
     try site.database.read { tx throws in
-      let query = tomes.query.filter { $0.author.isIn(["a1", "a3", "nobody"]) }
+      let query = tomes.query.filter { $0.author.isIn(["a1", "a3", "no caller"]) }
       #expect(try query.count(in: tx) == all.filter { ["a1", "a3"].contains($0.author) }.count)
       #expect(try query.explain(in: tx).countedIndex == "byAuthor")
       #expect(try !query.explain(in: tx).hasOffsets)

@@ -95,7 +95,7 @@ struct CountedRefusalTests {
       "the condition on author has 2 ranges of values")
     try expect(
       tomes.query.filter { $0.author.contains("a") }.sorted(by: \.title),
-      "the condition on author is no range of values")
+      "the condition on author is not a range of values")
     try expect(
       tomes.query.filter { $0.year > 3 }.sorted(by: \.title),
       "it restricts year to a range, so sort it by that field first")

@@ -97,7 +97,7 @@ struct ListMappingTests {
     #expect(try fixed.step() == "+0.0")
     #expect(try hiding.step() == "+s0")
     #expect(try dynamic.step() == "+s1")
-    // A section that comes and goes again is no change.
+    // A section that comes and goes again is not a change.
     try shelf.set(Item(id: 5, group: "c"))
     try shelf.remove(5)
     #expect(try dynamic.step() == "")
@@ -141,7 +141,7 @@ struct ListMappingTests {
     try shelf.remove(1)
     let fresh = shelf.database.connection()
     #expect(try list.apply(list.mapping.advance(with: fresh)) == "-0.1")
-    // The first connection is behind now, and must not report the removal again.
+    // The first connection has an older snapshot now, and must not report the removal again.
     #expect(try list.step() == "")
     try shelf.remove(0)
     #expect(try list.step() == "-0.0")
@@ -187,7 +187,7 @@ struct ListMappingTests {
     #expect(try list.step() == "-0.1 -0.0")
   }
 
-  @Test func `a list whose old snapshot can't be read any more is shown anew`() throws {
+  @Test func `a list whose old snapshot can't be read any more is shown again`() throws {
     try shelf.fill([("a", 0..<3)])
     var list = try FollowedList(shelf)
     for code in [DatabaseError.Code.snapshotTooOld, .notFound] {

@@ -99,7 +99,7 @@ struct ListModelTests {
     }
   }
 
-  /// Checks the places of rows, and a mapping against one that is made anew, if its picture depends only on the
+  /// Checks the places of rows, and a mapping against one that is made again, if its picture depends only on the
   /// present.
   private func check(_ list: FollowedList, _ shelf: ShelfCase, _ isFresh: ListSections<String>?) throws {
     if let isFresh {

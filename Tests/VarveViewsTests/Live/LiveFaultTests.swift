@@ -5,7 +5,8 @@ import VarveTestSupport
 import VarveViews
 
 /// Tests of what lists for user interfaces got wrong once.
-@MainActor struct LiveFaultTests {
+@MainActor
+struct LiveFaultTests {
   private let shelf: ShelfCase
 
   init() throws { shelf = try ShelfCase() }
@@ -54,7 +55,7 @@ import VarveViews
     return try ShownList(mapping)
   }
 
-  @Test func `a list whose old snapshot can't be read is shown anew`() async throws {
+  @Test func `a list whose old snapshot can't be read is shown again`() async throws {
     try shelf.fill([("a", 0..<3)])
     let list = LiveList(shelf.source)
     let table = Table(list)

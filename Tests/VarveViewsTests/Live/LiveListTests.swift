@@ -6,7 +6,8 @@ import VarveViews
 @testable import ObjectFixtures
 
 /// Tests of lists for user interfaces.
-@MainActor struct LiveListTests {
+@MainActor
+struct LiveListTests {
   private let shelf: ShelfCase
 
   init() throws { shelf = try ShelfCase() }
@@ -88,7 +89,7 @@ import VarveViews
     #expect(reversed.rows.map(\.id) == [52, 51, 50])
   }
 
-  @Test func `a selection goes on at the nearest row`() async throws {
+  @Test func `a selection continues at the nearest row`() async throws {
     try shelf.fill([("a", 0..<5)])
     let list = LiveList(shelf.source)
     try await list.catchUp()

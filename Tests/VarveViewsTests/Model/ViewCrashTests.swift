@@ -81,7 +81,7 @@ struct ViewCrashTests {
           let row = try RowKey(random.below(rowCount), in: "rows")
           let manual = try tx[list]
           if try !manual.append(row, to: random.below(2)) { try manual.move(row, to: 0, in: 1) }
-          // Rows that are inserted at one place again and again are numbered anew.
+          // Rows that are inserted at one place again and again are numbered again.
           try manual.insert(
             (0..<3).map { _ in try RowKey(random.below(rowCount), in: "rows") }, before: manual.last(in: 0), in: 0)
         }

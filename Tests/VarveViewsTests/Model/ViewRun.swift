@@ -174,7 +174,7 @@ final class ViewRun {
       let gone = model.rows.keys.filter { $0.collection == key.collection }
       try tx.removeAll(in: key.collection)
       for key in gone { remove(key) }
-      // The view hears of this removal even if it was not registered.
+      // The view receives this removal even if it was not registered.
       model.removeFromLists(model.lists.values.flatMap { $0 }.filter { $0.collection == key.collection })
     case 37 where random.oneIn(3):
       note(.removeAll)

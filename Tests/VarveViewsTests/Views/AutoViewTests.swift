@@ -243,7 +243,7 @@ struct AutoViewTests {
     #expect(try unplaced() == [])
   }
 
-  // yap 99: a row that can't be decoded is no nil object: it is listed with its error.
+  // yap 99: a row that can't be decoded is not a nil object: it is listed with its error.
   @Test func `any other error of the closure refuses the change, and ends a build`() throws {
     let strict = AutoView<String>(version: "1", of: ["books"]) { row in
       let book = try row.object(as: Book.self)

@@ -84,7 +84,7 @@ struct ManualViewTests {
     #expect(code { try $0.append(book("a"), to: String(repeating: "x", count: 70_000)) } == .keyTooLong)
     #expect(errorCode { try database.look { tx in _ = try tx[view].append(book("d"), to: "x") } } == .readOnly)
     #expect(try lists() == ["x": "abc"])
-    // A refused move is undone as a whole, also if the transaction goes on.
+    // A refused move is undone as a whole, also if the transaction continues.
     let after = try change { view throws in
       #expect(errorCode { try view.move(book("a"), to: 7, in: "x") } == .invalidArgument)
       #expect(errorCode { try view.move(keys("ab"), before: book("j"), in: "x") } == .invalidArgument)
@@ -149,7 +149,7 @@ struct ManualViewTests {
     #expect(try touched { try $0.remove(rows[1]) } == ["b"])
     #expect(try touched { try $0.append(rows, to: "x") } == ["b"])
     #expect(try touched { try $0.append(rows, to: "x") } == [])
-    // The rows between which others are inserted again and again are numbered anew.
+    // The rows between which others are inserted again and again are numbered again.
     for number in 0..<60 { try database.change { tx in try tx.add(Book(nil, 1, "n\(number)")) } }
     _ = try connection.advance()
     for number in 0..<60 {
@@ -206,7 +206,7 @@ struct ManualViewTests {
     #expect(ViewPosition.positions(1, after: nil, before: low + 1) == nil)
   }
 
-  @Test func `a group whose end has no position left is numbered anew`() throws {
+  @Test func `a group whose end has no position left is numbered again`() throws {
     try database.change { tx throws in
       let view = try tx[view]
       let group = try "x".encoded()

@@ -214,7 +214,7 @@ struct ViewLifeTests {
     }
   }
 
-  @Test func `a replacement that is built by tables goes on after the death of the process`() throws {
+  @Test func `a replacement that is built by tables continues after the death of the process`() throws {
     func open() throws -> Database {
       let database = try self.open()
       database.core.extensions.rowsInTransaction.store(10, ordering: .relaxed)

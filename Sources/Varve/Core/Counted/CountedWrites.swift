@@ -1,4 +1,4 @@
-/// What a transaction has changed in counted parts: their trees of runs, and the runs that are to be written.
+/// What a transaction has changed in counted parts: their trees of runs, and the runs that must be written.
 ///
 /// It belongs to the thread of its transaction. Savepoints copy it.
 struct CountedWrites {

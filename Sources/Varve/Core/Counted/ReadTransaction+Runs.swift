@@ -46,13 +46,13 @@ extension ReadTransaction {
       }
     }
     if !pieces.isEmpty { return RunTree(pieces) }
-    // The snapshot may be older than the counts.
+    // The snapshot may be older than the counts. If not, the next commit that changes the part writes all of them.
     var maker = RunMaker()
     try snapshot.visitRows(of: StorageRange(), in: family) { key, _ in
       maker.add(key)
       return true
     }
-    return RunTree(maker.pieces)
+    return RunTree(maker.pieces, isMarked: maker.count > 0)
   }
 
   /// Returns the number of entries of a range, by visiting them.

@@ -30,11 +30,11 @@ struct RunTree: Sendable {
   /// Creates the tree of an empty part.
   init() { root = RunNode([RunNode.Slot(key: [], count: 0, child: nil, isMarked: false)]) }
 
-  /// Creates a tree of runs in order. Complexity: O(n) of the runs.
-  init(_ pieces: [Piece]) {
+  /// Creates a tree of runs in order. They are marked if they are not on disk. Complexity: O(n) of the runs.
+  init(_ pieces: [Piece], isMarked: Bool = false) {
     self.init()
     guard let first = pieces.first else { return }
-    var slots = pieces.map { RunNode.Slot(key: $0.separator, count: $0.count, child: nil, isMarked: false) }
+    var slots = pieces.map { RunNode.Slot(key: $0.separator, count: $0.count, child: nil, isMarked: isMarked) }
     if !first.separator.isEmpty { slots.insert(RunNode.Slot(key: [], count: 0, child: nil, isMarked: false), at: 0) }
     root = Self.root(over: RunNode.nodes(slots))
   }

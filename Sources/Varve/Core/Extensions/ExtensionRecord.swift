@@ -251,7 +251,7 @@ package struct ExtensionRecord: Hashable, Sendable {
   /// the layout, the scope and the parts. It is on disk in their records, and must never change.
   var identity: String {
     var described = "\(layout)|\(scope)"
-    // Counts are no content that another extension could be built from.
+    // No other extension is built from counts.
     for part in parts where !isCompanion(part) {
       described += "|\(part.name)|\(part.version)|\(part.form.rawValue)|\(part.isVolatile)"
     }

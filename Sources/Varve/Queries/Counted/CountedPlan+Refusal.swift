@@ -22,7 +22,7 @@ extension CountedPlan {
       {
         return declare("ManyToManyIndex", [(other.term.path, false)])
       }
-      return "the condition on \(other.term.path.text) is no range of values"
+      return "the condition on \(other.term.path.text) is not a range of values"
     }
     // The fields of which the condition names one value come first, then that of the sections, then the order.
     var parts: [Part] = []

@@ -67,7 +67,7 @@ public final class LiveScope {
     }
   }
 
-  /// Returns what is to be read now, or `nil` if there are no members any more.
+  /// Returns what must be read now, or `nil` if there are no members any more.
   private func nextUpdate(_ core: DatabaseCore, _ watcher: LiveWatcher) -> LiveUpdate? {
     members = members.filter { $0.value.member != nil }
     var update = LiveUpdate(core: core, watcher: watcher)

@@ -48,7 +48,7 @@ struct LiveUpdate: Sendable {
   }
 
   private func readValuesAndSteps(_ attempt: Int) throws -> Read {
-    // A commit after the snapshot must be compared with what is read now, so the watcher is told before.
+    // A commit after the snapshot must be compared with what is read now, so the watcher is notified before.
     let isDue = !values.isEmpty && (watcher.takeDue() || hasNewValues || connection == nil)
     if isDue { watcher.begin() }
     guard let connection else {
