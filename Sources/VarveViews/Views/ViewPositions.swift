@@ -160,7 +160,7 @@ extension ViewContent {
 
   /// Numbers the rows around a gap again, together with those that are added in it.
   ///
-  /// The rows keep their order, so no caller is notified.
+  /// The rows keep their order, so no observer is notified.
   private func renumber(around gap: ViewGap, of group: [UInt8], adding added: [[UInt8]]) throws {
     var window = try ViewWindow(self, gap, group)
     var bounds = window.bounds
