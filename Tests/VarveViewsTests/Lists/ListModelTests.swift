@@ -44,7 +44,7 @@ struct ListModelTests {
     let seed = TestScale.seed ?? 1
     print("seed \(seed)")
     var mix = Mix()
-    for round in 0..<TestScale.count(3) { try run(seed &+ UInt64(round), &mix) }
+    for round in 0..<TestScale.count(2) { try run(seed &+ UInt64(round), &mix) }
     print(mix.counts)
     guard TestScale.isWhole else { return }
     for name in ["reload", "nothing", "deletion", "insertion", "move", "update", "section", "dependency"] {
@@ -61,7 +61,7 @@ struct ListModelTests {
     var touched = [Set<Int>](repeating: [], count: lists.count)
     /// The lists whose sections or condition were replaced.
     var isOther: Set<Int> = []
-    for step in 0..<100 {
+    for step in 0..<90 {
       for _ in 0..<(1 + random.below(3)) {
         let changed = try commit(shelf, &random)
         for number in lists.indices { touched[number].formUnion(changed) }
