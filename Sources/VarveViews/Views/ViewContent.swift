@@ -55,8 +55,8 @@ extension ViewContent {
   /// Moves a row to its new place. If it is there already, nothing is written.
   ///
   /// The old place is read and never computed, because the closure of a definition may not give it any more: it may
-  /// depend on a conversion or an initializer that fills a field differently at each call, and what a closure of a `Row` reads
-  /// is not known, so it is not known either whether all of it is stored.
+  /// depend on a conversion or an initializer that fills a field differently at each call, and what a closure of a
+  /// `Row` reads is not known, so it is not known either whether all of it is stored.
   ///
   /// Complexity: one lookup, and for another place two writes and two removals.
   func move(_ row: [UInt8], to placement: ViewPlacement) throws {

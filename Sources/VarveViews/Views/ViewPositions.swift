@@ -3,9 +3,9 @@ internal import Varve
 /// Positions in groups of manual views: numbers of 64 bits, of which each row of a group has another one.
 ///
 /// A new row gets the number in the middle between those of its neighbors, or one at a distance from that of its only
-/// neighbor. If there is none left in between, the rows around the place are numbered again: as few as it takes for them
-/// to be at a distance that grows with the square root of their number. So the numbering of a few rows gives room for
-/// many insertions, and an insertion costs O(log² n) on average even if all rows are inserted at one place.
+/// neighbor. If there is none left in between, the rows around the place are numbered again: as few as it takes for
+/// them to be at a distance that grows with the square root of their number. So the numbering of a few rows gives room
+/// for many insertions, and an insertion costs O(log² n) on average even if all rows are inserted at one place.
 enum ViewPosition {
   /// The positions of rows are after the first and before the second. No position begins with the bytes 0x00 and 0xff,
   /// because the keys of a group end at its encoding and 0xff.

@@ -2,8 +2,8 @@ internal import FutexLocks
 
 /// The trees of runs of a database's counted parts, as of its last commits.
 ///
-/// It is a cache: a caller that finds no tree in it reads the runs. A tree is known for the versions from its commit up to
-/// the next one that changed the part. Where another program writes, that is not known, and a tree is that of one
+/// It is a cache: a caller that finds no tree in it reads the runs. A tree is known for the versions from its commit up
+/// to the next one that changed the part. Where another program writes, that is not known, and a tree is that of one
 /// version.
 ///
 /// Safe from any thread.
