@@ -31,23 +31,3 @@ extension ReadTransaction {
     }
   }
 }
-
-extension Database {
-  /// Returns the name of the extension that keeps the indexes of a collection, or `nil` if it has none.
-  package func extensionName(ofIndexesOf collection: String) -> String? {
-    core.extensionCatalog.names.first { name in
-      core.extensionCatalog.record(name).flatMap { IndexFormat.collection(of: $0) } == collection
-    }
-  }
-
-  /// Waits until an extension is built, whatever its type.
-  package func waitUntilReady(named name: String) throws {
-    while let building = try core.building(name) {
-      if building.build.waitForEnd() { continue }
-      try core.requireReady(building)
-    }
-  }
-
-  /// Drops an extension, also one of the database's own, so that the next opening builds it again.
-  package func dropExtension(named name: String) throws { _ = try core.drop(name) }
-}
