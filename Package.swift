@@ -348,7 +348,7 @@ let package = Package(
     ),
     .testTarget(
       name: "QuickstartJobTests",
-      dependencies: ["QuickstartJob", "Varve", "VarveInspection", "VarveEngine"],
+      dependencies: ["QuickstartJob", "Varve", "VarveViews", "VarveInspection", "VarveEngine"],
       swiftSettings: plainTestSettings
     ),
     .testTarget(

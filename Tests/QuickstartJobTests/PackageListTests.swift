@@ -2,6 +2,7 @@ import Foundation
 import Testing
 import Varve
 import VarveEngine
+import VarveViews
 
 @testable import QuickstartJob
 
