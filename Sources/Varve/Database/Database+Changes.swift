@@ -138,11 +138,3 @@ extension Database {
     try await core.executor.run { [core] in try core.changes.whileOpen(body) }
   }
 }
-
-/// A watcher that is woken by every commit.
-private final class CommitWatcher: RowWatcher {
-  var isWokenByAll: Bool { true }
-  func mayConcern(_ changes: ChangeSet) -> Bool { true }
-  func mayConcern(_ parts: PartWrites.Noted) -> Bool { true }
-  func concerned(_ rows: ChangedRows) -> [[UInt8]] { rows.keys }
-}

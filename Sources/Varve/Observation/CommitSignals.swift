@@ -29,3 +29,11 @@
 
 @available(*, unavailable)
 extension CommitSignals.Iterator: Sendable {}
+
+/// A watcher that is woken by every commit.
+private final class CommitWatcher: RowWatcher {
+  var isWokenByAll: Bool { true }
+  func mayConcern(_ changes: ChangeSet) -> Bool { true }
+  func mayConcern(_ parts: PartWrites.Noted) -> Bool { true }
+  func concerned(_ rows: ChangedRows) -> [[UInt8]] { rows.keys }
+}
