@@ -4,8 +4,8 @@
 /// 1. `begin`, before any block is given up, durably writes a mark to the catalog (`CatalogKey.damageRepair`), and
 ///    restarts the feed if the feed itself is damaged or rows may be lost.
 /// 2. The engine gives up the blocks. Then `markExtensions` marks the extensions that may have lost something as stale.
-/// 3. `finish` repairs rows, metadata, counts and numbers. The mark is removed last, in the same commit as the counts
-///    are written.
+/// 3. `finish` repairs rows, metadata, counts and numbers, and counts the entries of counted parts again. The mark is
+///    removed last, in the same commit as the counts of rows are written.
 ///
 /// A crash before the end leaves the mark. The affected families are then no longer known, so all are treated as
 /// affected.
@@ -89,9 +89,9 @@ struct DamageRepair {
   // MARK: - 2. Extensions
 
   /// Marks extensions as stale: all of them if rows may be lost, because no removal was applied to what they keep, and
-  /// otherwise those with a part among the families. Returns their names in order.
+  /// otherwise those with a part among the families, unless it has only counts. Returns their names in order.
   func markExtensions(of families: Set<String>) throws -> [String] {
-    let numbers = Set(families.compactMap { ExtensionRecord.owner(ofFamily: $0)?.number })
+    let owned = Dictionary(grouping: families) { ExtensionRecord.owner(ofFamily: $0)?.number }.mapValues { Set($0) }
     var batch = StorageBatch()
     var names: [String] = []
     var cursor = FamilyCursor(
@@ -99,7 +99,8 @@ struct DamageRepair {
     while let (key, value) = try cursor.next() {
       let name = try CatalogKey.name(in: key)
       var record = try ExtensionRecord(value, name: name)
-      guard concernsRows || numbers.contains(record.number), !record.state.isFailed else { continue }
+      let isAffected = owned[record.number].map { !record.concernsOnlyCounts($0) } ?? false
+      guard concernsRows || isAffected, !record.state.isFailed else { continue }
       if !RowIDMap.isMap(name) { names.append(name) }
       record.state = .stale(nil)
       // A replacement that was being built begins again.
@@ -128,8 +129,9 @@ struct DamageRepair {
     }
   }
 
-  /// Completes the repair, and removes the mark.
-  func finish() throws {
+  /// Completes the repair, and removes the mark. Returns the counted parts whose entries were counted again.
+  @discardableResult
+  func finish() throws -> [RecountedPart] {
     if isInterrupted {
       var batch = StorageBatch()
       try cutFeed(&batch)
@@ -138,8 +140,10 @@ struct DamageRepair {
     }
     var batch = StorageBatch()
     if concernsCounts { try repairRows(&batch) }
+    let recounted = try CountRepair(backend: backend, catalog: catalog).run()
     batch.delete(CatalogKey.damageRepair, in: catalog)
     try commit(batch)
+    return recounted
   }
 
   private func repairRows(_ batch: inout StorageBatch) throws {

@@ -45,6 +45,14 @@ public enum KeyPart: Hashable, Sendable {
     return parts
   }
 
+  /// Decodes the parts at the beginning of bytes that may go on with something else, each with the offset of its end.
+  package static func leadingParts(of bytes: [UInt8]) -> [(part: KeyPart, end: Int)] {
+    var decoder = KeyDecoder(bytes.rawSpan)
+    var parts: [(part: KeyPart, end: Int)] = []
+    while !decoder.isAtEnd, let part = try? part(&decoder) { parts.append((part, decoder.offset)) }
+    return parts
+  }
+
   private static func part(_ decoder: inout KeyDecoder) throws -> KeyPart {
     if let tag = decoder.nextTag, tag >= KeyTag.descendingMinimum {
       let rest = decoder.invertedRest
