@@ -93,8 +93,9 @@ struct CatalogDump {
     // The tags that it depends on follow its own tag, each after a unit separator.
     let tags = record.tags
     let dependencies = tags.dropFirst().map { ", built on \(quoted($0))" }.joined()
-    let parts = record.parts.map { part in
-      ", part \(quoted(part.name)) version \(quoted(part.version))" + (part.watermark == nil ? "" : " being built")
+    let parts = record.contentParts.map { part in
+      ", part \(quoted(part.name)) version \(quoted(part.version))" + (record.isCounted(part) ? " counted" : "")
+        + (part.watermark == nil ? "" : " being built")
     }
     let generation = record.generation == 0 ? "" : ", generation \(record.generation)"
     let shadow = record.shadow.map { shadow in

@@ -9,7 +9,7 @@ extension DatabaseInspector {
     let name = IndexesName.name(for: collection)
     guard let bytes = try snapshot.value(of: CatalogKey.databaseExtension(name), in: catalog) else { return [:] }
     var found: [String: String] = [:]
-    for part in try ExtensionRecord(bytes, name: name).parts {
+    for part in try ExtensionRecord(bytes, name: name).contentParts {
       if let index = IndexFormat.index(ofPart: part.name) { found[index] = part.version }
     }
     return found

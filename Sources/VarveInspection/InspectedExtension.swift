@@ -6,7 +6,7 @@ public struct InspectedExtension: Sendable {
   public let name: String
   /// The kind of extension.
   public let kind: String
-  /// Its parts, and their versions.
+  /// Its parts, and their versions. The parts that have the counts of others are not among them.
   public let parts: [(name: String, version: String)]
   /// Whether it has all rows.
   public let isReady: Bool
@@ -28,7 +28,7 @@ extension DatabaseInspector {
         let record = try ExtensionRecord(value, name: name)
         found.append(
           InspectedExtension(
-            name: name, kind: record.kind, parts: record.parts.map { ($0.name, $0.version) },
+            name: name, kind: record.kind, parts: record.contentParts.map { ($0.name, $0.version) },
             isReady: record.state == .ready))
       } catch {
         try fault(error)

@@ -86,6 +86,22 @@ indirect enum KeyForm: Hashable, Sendable {
     }
   }
 
+  /// Whether the structure of the type and of all that it consists of is known.
+  var isKnown: Bool {
+    switch self {
+    case .other: false
+    case .optional(let wrapped), .descending(let wrapped): wrapped.isKnown
+    case .compound(let forms): forms.allSatisfy(\.isKnown)
+    default: true
+    }
+  }
+
+  /// Returns the number of parts that a key of this type has at the beginning of others, or `nil` if none is there.
+  func leadingCount(of parts: [KeyPart]) -> Int? {
+    var index = 0
+    return matches(parts, &index) ? index : nil
+  }
+
   private func matches(_ parts: [KeyPart], _ index: inout Int) -> Bool {
     switch self {
     case .other:

@@ -8,8 +8,9 @@ internal import Varve
 /// print(result.added, result.removed)
 /// ```
 ///
-/// Correct entries are left unchanged and only differences are written, in commits of about 1 MiB, so a crash leaves
-/// the index no worse than before. Extensions are not notified and do not become stale, because rows do not change.
+/// Correct entries are left unchanged and only differences are written, in commits of about 1 MiB, each with the counts
+/// of a counted index, so a crash leaves the index no worse than before. Extensions are not notified and do not become
+/// stale, because rows do not change.
 public enum IndexRebuild {
   /// The approximate size of a commit in bytes: large enough to amortize its cost, small enough to need little memory.
   static let batchSizeMaximum = 1 << 20
@@ -40,10 +41,10 @@ public enum IndexRebuild {
   ///
   /// The database must not be open elsewhere: `.locked`. Throws `.notFound` and `.invalidArgument` if no index or
   /// several have the name; `.notReady` for an index that is stale, is being built or has failed to build, which the
-  /// program handles when it opens the database, and for a collection with a counted index, whose counts only the
-  /// program can make; `.corruption` if rows have no emitted values or damaged ones, which only the program can compute
-  /// (`Store.rebuild`), or if a block can't be read (`varve repair` gives it up, after which the program builds the
-  /// index); `.storage`. Any of these thrown before the first commit means that nothing was written.
+  /// program handles when it opens the database; `.corruption` if rows have no emitted values or damaged ones, which
+  /// only the program can compute (`Store.rebuild`), or if a block can't be read (`varve repair` gives it up, after
+  /// which the program builds the index); `.storage`. Any of these thrown before the first commit means that nothing
+  /// was written.
   ///
   /// Complexity: O(rows + entries), with a read for each emitted value and each entry.
   public static func run(
@@ -88,6 +89,8 @@ private struct IndexRepair {
   /// All indexes of the collection.
   private let indexes: [InspectedIndex]
   private var madeFamily: StorageFamily?
+  /// The counts of the counted indexes that are written to, by the number of the index.
+  private var counts: [UInt32: RunUpdate] = [:]
   private var batch = StorageBatch()
   private var result: IndexRebuild.Result
   private let progress: (_ done: Int, _ total: Int) -> Void
@@ -118,13 +121,6 @@ private struct IndexRepair {
     indexes = all.filter { $0.extensionNumber == index.extensionNumber }
     result = IndexRebuild.Result(collection: index.collection, index: index.name)
     try Self.requireComplete(index)
-    // Rows that do not exist are removed from all indexes of the collection.
-    if let counted = indexes.first(where: \.isCounted) {
-      throw DatabaseError(
-        .notReady,
-        "index \"\(counted.name)\" is counted, and only the program can count the entries that a repair would change; "
-          + "the program makes the indexes of the collection from the rows by `rebuild`", collection: index.collection)
-    }
   }
 
   private static func requireComplete(_ index: InspectedIndex) throws {
@@ -156,6 +152,7 @@ private struct IndexRepair {
     try comparison.compareRows(comparesEntries: true) { try repair($0) }
     try comparison.compareEntries(of: index) { try repair($0) }
     try commit()
+    try finishCounts()
     result.entryCount = comparison.entryCount + result.added - result.removed
     return result
   }
@@ -188,13 +185,16 @@ private struct IndexRepair {
   private mutating func repair(_ fault: IndexFault) throws {
     switch fault {
     case .missing(_, let row, let value, let content):
-      batch.put(IndexFormat.entry(value: value, row: row), content, in: try entries())
+      let entry = IndexFormat.entry(value: value, row: row)
+      batch.put(entry, content, in: try entries())
+      try count(1, at: entry, of: index)
       result.added += 1
     case .content(_, let row, let value, let content):
       batch.put(IndexFormat.entry(value: value, row: row), content, in: try entries())
       result.corrected += 1
     case .stale(_, let entry, _, _), .unreadableEntry(_, let entry):
       batch.delete(entry, in: try entries())
+      try count(-1, at: entry, of: index)
       result.removed += 1
     case .withoutRow(let row, let emitted): try remove(row, emitted)
     // `requireEmitted` has thrown for these faults already.
@@ -217,8 +217,9 @@ private struct IndexRepair {
       guard let other = indexes.first(where: { $0.number == group.index }), let family = other.entries else { continue }
       for value in group.values {
         let entry = IndexFormat.entry(value: value, row: row)
-        if other.number == index.number, try inspector.snapshot.value(of: entry, in: family) != nil {
-          result.removed += 1
+        if try inspector.snapshot.value(of: entry, in: family) != nil {
+          if other.number == index.number { result.removed += 1 }
+          try count(-1, at: entry, of: other)
         }
         batch.delete(entry, in: family)
       }
@@ -227,9 +228,30 @@ private struct IndexRepair {
     result.removedRows += 1
   }
 
+  // MARK: - Counts
+
+  /// Notes that an entry of an index is added or removed. If the index is counted, its counts are written with the
+  /// entries.
+  private mutating func count(_ number: Int, at entry: [UInt8], of index: InspectedIndex) throws {
+    guard let name = index.runsName else { return }
+    var update = try counts.removeValue(forKey: index.number) ?? RunUpdate(index.entries, countsIn: name, backend)
+    update.add(number, at: entry)
+    counts[index.number] = update
+  }
+
+  /// Counts entries again where the counts were never right, or where many entries were added to one run.
+  private func finishCounts() throws {
+    for other in indexes where other.number == index.number || counts[other.number] != nil {
+      guard let name = other.runsName else { continue }
+      let entries = other.number == index.number ? index.entries ?? madeFamily : other.entries
+      try RunRepair(backend).recount(entries, countsIn: name)
+    }
+  }
+
   /// Commits the batch; the commit survives a power loss once this returns.
   private mutating func commit() throws {
     if batch.isEmpty { return }
+    for number in counts.keys { counts[number]?.write(to: &batch) }
     try backend.commit(batch, check: nil, durability: .power).wait()
     batch = StorageBatch()
   }

@@ -22,6 +22,8 @@ public struct IndexReview: Sendable {
       case unreadableEmitted
       /// There are emitted values of a row that does not exist.
       case withoutRow
+      /// A run of a counted index has another number of entries than was counted, or its count is damaged.
+      case count
     }
 
     /// The kind of the difference.
@@ -32,7 +34,8 @@ public struct IndexReview: Sendable {
     public let index: String?
     /// The row, or `nil` for an unreadable entry.
     public let row: RowKey?
-    /// The value as `KeyText` writes it, the bytes of an unreadable entry, or `nil` if no value is concerned.
+    /// The value as `KeyText` writes it, the bytes of an unreadable entry, what is wrong with a count, or `nil` if no
+    /// value is concerned.
     public let value: String?
 
     /// A description such as `index "title" of books: the entry of the row 1 for "Emma" is missing`.
@@ -48,6 +51,7 @@ public struct IndexReview: Sendable {
         case .notEmitted: "the row \(row) has no emitted values"
         case .unreadableEmitted: "the emitted values of the row \(row) are not readable"
         case .withoutRow: "the row \(row) has emitted values, and is not there"
+        case .count: value
         }
       return (index.map { "index \"\($0)\" of " } ?? "indexes of ") + "\(collection): \(text)"
     }
@@ -77,6 +81,7 @@ extension DatabaseInspector {
   /// - Every row has emitted values.
   /// - Every row with emitted values exists.
   /// - Every entry of a direct index has the current content of its row.
+  /// - The counts of a counted index are those of its entries.
   ///
   /// The code of the program is not needed, so it is not checked whether a row would emit the same values again:
   /// `Store.verifyIndexes` checks that. At most `limit` differences are listed; all are counted. `progress` gets the
@@ -106,6 +111,10 @@ extension DatabaseInspector {
         let note = { (fault: IndexFault) in review.note(fault, of: group[0].collection, limit: limit) }
         try comparison.compareRows(comparesEntries: true, note)
         for index in group { try comparison.compareEntries(of: index, note) }
+        for index in group where index.isCounted {
+          var counts = RunReview(entries: index.entries, runs: index.runs, in: snapshot)
+          try counts.run { review.note($0, of: index, limit: limit) }
+        }
         review.rowCount += comparison.rowCount
         review.entryCount += comparison.entryCount
       }
@@ -127,6 +136,13 @@ extension IndexReview {
   fileprivate mutating func note(_ fault: IndexFault, of collection: String, limit: Int) {
     differenceCount += 1
     if differences.count < limit { differences.append(Difference(fault, of: collection)) }
+  }
+
+  fileprivate mutating func note(_ fault: RunFault, of index: InspectedIndex, limit: Int) {
+    differenceCount += 1
+    if differences.count >= limit { return }
+    differences.append(
+      Difference(kind: .count, collection: index.collection, index: index.name, row: nil, value: "\(fault.text)"))
   }
 }
 

@@ -60,6 +60,10 @@ public struct InspectedIndex: Sendable {
   let familyName: String
   /// The family of its entries, or `nil` before the first entry, because a family is created by the first write to it.
   let entries: StorageFamily?
+  /// The name of the family of the counts, or `nil` for an index that is not counted.
+  let runsName: String?
+  /// The family of the counts, or `nil` if there is none.
+  let runs: StorageFamily?
   /// The family of the rows' emitted values, or `nil` before the first row.
   let emitted: StorageFamily?
 
@@ -90,7 +94,7 @@ extension DatabaseInspector {
         let record = try ExtensionRecord(value, name: try CatalogKey.name(in: key))
         guard let owner = IndexFormat.collection(of: record), collection == nil || owner == collection else { continue }
         isKnown = true
-        for part in record.parts {
+        for part in record.contentParts {
           guard let name = IndexFormat.index(ofPart: part.name) else { continue }
           do {
             found.append(try index(name, of: owner, part, record))
@@ -128,15 +132,17 @@ extension DatabaseInspector {
         .corruption, "index \"\(name)\": the catalog's record has no part for emitted values", collection: collection)
     }
     let entries = families[record.familyName(part)]
+    let runsName = record.runs(of: part).map { record.familyName($0) }
     let isBuilt = part.watermark == nil && emitted.watermark == nil
     return InspectedIndex(
       collection: collection, name: name, kind: definition.kind, keyType: definition.keyType,
       isUnique: definition.isUnique, isDirect: definition.isDirect,
-      isCounted: record.parts.contains { $0.name == IndexFormat.countsPartName(of: name) },
+      isCounted: runsName != nil,
       approximateSize: try entries.map { try size(of: StorageRange(), in: $0) } ?? 0,
       state: try state(of: name, of: collection, part, isBuilt: isBuilt, isUnique: definition.isUnique, record),
       isBeingReplaced: record.shadow != nil, extensionNumber: record.number, number: IndexFormat.number(of: name),
-      familyName: record.familyName(part), entries: entries, emitted: families[record.familyName(emitted)])
+      familyName: record.familyName(part), entries: entries, runsName: runsName,
+      runs: runsName.flatMap { families[$0] }, emitted: families[record.familyName(emitted)])
   }
 
   private func state(
