@@ -333,7 +333,7 @@ let package = Package(
     .testTarget(
       name: "VarveToolTests",
       dependencies: [
-        "VarveTool", "Varve", "VarveRelationships", "VarveTasks", "VarveInspection", "EngineTestSupport",
+        "VarveTool", "Varve", "VarveViews", "VarveRelationships", "VarveTasks", "VarveInspection", "EngineTestSupport",
         "varve-kill-target", "varve-task-target",
       ],
       swiftSettings: plainTestSettings

@@ -25,7 +25,7 @@ struct VarveCommand: ParsableCommand {
       ExportCommand.self, DumpCommand.self, CompactCommand.self, CheckpointCommand.self, VerifyCommand.self,
       RepairCommand.self,
       SalvageCommand.self, StatsCommand.self, CollectionsCommand.self, ObjectsCommand.self, IndexesCommand.self,
-      EdgesCommand.self, TasksCommand.self, ImportCommand.self,
+      ViewsCommand.self, EdgesCommand.self, TasksCommand.self, ImportCommand.self,
     ]
   )
 

@@ -14,10 +14,10 @@ struct IndexesCommand: ParsableCommand {
       catches up when the program opens the database); collided (it is unique, and rows had the same value when it \
       was built); failed. A record that is damaged is reported on standard error, and the exit status is 1.
 
-      --verify compares the entries of each index with what its rows have emitted when they were written, and that \
-      with the rows. It prints one line for each difference, at most --limit of them. If there is one, the exit \
-      status is 1. The code of the program is not used, so the command cannot check whether a row would emit the same \
-      today.
+      --verify compares the entries of each index with what its rows have emitted when they were written, that with \
+      the rows, and the entries of counted indexes with their counts, which repair makes again. It prints one line \
+      for each difference, at most --limit of them. If there is one, the exit status is 1. The code of the program is \
+      not used, so the command cannot check whether a row would emit the same today.
 
       --rebuild makes the entries of an index from what the rows have emitted, and writes only what differs. It needs \
       --collection if several collections have an index of that name. If rows have emitted nothing, or the index does \
@@ -136,6 +136,8 @@ private struct IndexRow: Encodable {
   let replaced: Bool
   /// The number of rows that had the value of another row. Only set for a collided index.
   var collisions: Int?
+  /// Whether it has counts of its entries. Only set if it has.
+  var counted: Bool?
   /// The error that ended the build of the index. Only set for a failed index.
   var error: String?
 
@@ -150,6 +152,7 @@ private struct IndexRow: Encodable {
     bytes = index.approximateSize
     state = index.state.description
     replaced = index.isBeingReplaced
+    if index.isCounted { counted = true }
     if case .collided(let count) = index.state { collisions = count }
     if case .failed(let message) = index.state { error = message }
   }
@@ -158,6 +161,7 @@ private struct IndexRow: Encodable {
     var text = state
     if let collisions { text += " (\(collisions))" }
     if let error { text += " (\(PrintableText.text(error)))" }
+    if counted == true { text += ", counted" }
     return replaced ? text + ", being replaced" : text
   }
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Varve
 import VarveEngine
+import VarveInspection
 
 /// Repairs a damaged database so that it can be opened.
 struct RepairCommand: ParsableCommand {
@@ -12,8 +13,8 @@ struct RepairCommand: ParsableCommand {
       into the directory "lost" of the database. It prints which tables are kept and exactly what is lost: the file, \
       the bytes, and the last readable key before and the first one after them. If something is lost or in doubt, the \
       exit status is 1. The counts, the extensions and the tasks of an object database are made consistent with what \
-      is left. Copy the directory first, if there is room: salvage reads more of a damaged copy than of a \
-      repaired one.
+      is left, and wrong counts of entries are made again, also if nothing else is damaged. Copy the directory first, \
+      if there is room: salvage reads more of a damaged copy than of a repaired one.
 
       Example: varve repair /data/example.varve
       """
@@ -26,18 +27,21 @@ struct RepairCommand: ParsableCommand {
     let report = try Engine.repair(at: database.path)
     // Without this, lost rows would still be part of counts, extensions and tasks.
     var failure: (any Error)?
-    if !report.losses.isEmpty {
-      do {
-        try Database.repairDamage(after: report.losses.map(\.family), at: database.path)
+    var recounted: [RecountedPart] = []
+    do {
+      if !report.losses.isEmpty {
+        recounted = try Database.repairDamage(after: report.losses.map(\.family), at: database.path)
         if try Self.holdsObjects(database.path) { try TaskReading.makeConsistent(at: database.path) }
-      } catch {
-        // The report of what the engine has lost is printed first.
-        failure = error
+      } else if try hasWrongCounts() {
+        recounted = try Database.recount(at: database.path)
       }
+    } catch {
+      // The report of what the engine has lost is printed first.
+      failure = error
     }
     let sink = try ByteSink.standardOutput()
     if output.json {
-      try sink.writeJSON(Summary(report))
+      try sink.writeJSON(Summary(report, recounted))
     } else {
       for table in report.tables {
         try sink.writeLine(
@@ -48,14 +52,31 @@ struct RepairCommand: ParsableCommand {
       }
       for file in report.movedAside { try sink.writeLine("moved aside: \(file)") }
       try SalvageText.write(report.losses, report.doubts, to: sink)
+      for part in recounted {
+        try sink.writeLine(
+          PrintableText.text(
+            "counted again: part \"\(part.part)\" of extension \"\(part.extensionName)\", "
+              + "\(part.differenceCount) wrong counts"))
+      }
       try sink.writeLine(
         report.isChanged
           ? "repaired up to commit \(report.lastSequence); \(report.tables.count) tables, \(report.logEntriesRead) entries of the log"
-          : "nothing to repair")
+          : recounted.isEmpty ? "nothing to repair" : "nothing else to repair")
     }
     try sink.finish()
     if let failure { throw failure }
     guard report.isComplete else { throw ExitStatus.answerIsNo.asError }
+  }
+
+  /// Returns whether the counts of a database of objects are wrong. Nothing is written to find out.
+  private func hasWrongCounts() throws -> Bool {
+    guard try Self.holdsObjects(database.path) else { return false }
+    do {
+      return try database.inspecting { try $0.verifyCounts(limit: 0) { _ in } }.differenceCount > 0
+    } catch let error as DatabaseError where error.code == .unsupportedVersion {
+      // A newer version wrote the objects, and repairs them.
+      return false
+    }
   }
 
   /// Returns whether a database has the families of an object database.
@@ -81,6 +102,12 @@ struct RepairCommand: ParsableCommand {
       let largestSequence: UInt64
       let isNew: Bool
     }
+    /// A counted part whose wrong counts were made again.
+    struct Recounted: Encodable {
+      let `extension`: String
+      let part: String
+      let counts: Int
+    }
     let isChanged: Bool
     let isComplete: Bool
     let lastSequence: UInt64
@@ -89,8 +116,9 @@ struct RepairCommand: ParsableCommand {
     let losses: [LossRow]
     let doubts: [String]
     let movedAside: [String]
+    let recounted: [Recounted]
 
-    init(_ report: RepairReport) {
+    init(_ report: RepairReport, _ recounted: [RecountedPart]) {
       isChanged = report.isChanged
       isComplete = report.isComplete
       lastSequence = report.lastSequence.value
@@ -105,6 +133,9 @@ struct RepairCommand: ParsableCommand {
       losses = report.losses.map { LossRow($0) }
       doubts = report.doubts
       movedAside = report.movedAside
+      self.recounted = recounted.map {
+        Recounted(extension: $0.extensionName, part: $0.part, counts: $0.differenceCount)
+      }
     }
   }
 }

@@ -1,5 +1,7 @@
 import ArgumentParser
+import Varve
 import VarveEngine
+import VarveInspection
 
 /// Checks every checksum, order and count of every file.
 struct VerifyCommand: ParsableCommand {
@@ -10,6 +12,10 @@ struct VerifyCommand: ParsableCommand {
       The command prints one line for each fault, with its file and byte. If there is a fault, the exit status is 1. \
       Damage that keeps the database from being opened is a fault, too.
 
+      In a database of objects, the entries of counted indexes and of views are compared with their counts as well. A \
+      count that is wrong or damaged is a fault with the extension, the part and the range of keys; repair makes it \
+      again.
+
       Example: varve verify /data/example.varve
       """
   )
@@ -18,9 +24,11 @@ struct VerifyCommand: ParsableCommand {
   @OptionGroup var output: OutputOption
 
   func run() throws {
-    let faults: [FaultRow]
+    var faults: [FaultRow]
+    var hasObjects = false
     do {
       faults = try database.reading { engine in
+        hasObjects = engine.families.contains { $0.name == "catalog" }
         var bar = ProgressBar("verify", isQuiet: output.json)
         defer { bar.end() }
         let report = try engine.verify { bar.show($0.bytesDone, of: $0.bytesTotal) }
@@ -29,17 +37,47 @@ struct VerifyCommand: ParsableCommand {
     } catch let error as EngineError where error.code == .corruption {
       faults = [FaultRow(error)]
     }
+    var count = faults.count
+    if hasObjects {
+      let (found, all) = try countFaults(isDamaged: !faults.isEmpty)
+      faults += found
+      count += all
+    }
     let sink = try ByteSink.standardOutput()
     for fault in faults { try output.json ? sink.writeJSON(fault) : sink.writeLine(fault.text) }
     if output.json {
-      try sink.writeJSON(Summary(faults: faults.count))
-    } else if faults.isEmpty {
+      try sink.writeJSON(Summary(faults: count))
+    } else if count == 0 {
       try sink.writeLine("no damage found")
     } else {
-      try sink.writeLine("\(faults.count) faults found")
+      try sink.writeLine("\(count) faults found")
     }
     try sink.finish()
-    guard faults.isEmpty else { throw ExitStatus.answerIsNo.asError }
+    guard count == 0 else { throw ExitStatus.answerIsNo.asError }
+  }
+
+  /// The maximum number of wrong counts that are printed. All are counted.
+  private static let countLimit = 1_000
+
+  /// Returns the differences between the entries of counted parts and their counts, and how many there are. In a
+  /// damaged database an entry or a record that can't be read is one of the faults that were found already.
+  private func countFaults(isDamaged: Bool) throws -> (faults: [FaultRow], count: Int) {
+    var faults: [FaultRow] = []
+    do {
+      let review = try database.inspecting { inspector in
+        try inspector.verifyCounts(limit: Self.countLimit) { error in
+          if !isDamaged { faults.append(FaultRow(file: nil, offset: nil, message: ErrorRow(any: error).text)) }
+        }
+      }
+      let count = faults.count + review.differenceCount
+      return (faults + review.differences.map { FaultRow($0) }, count)
+    } catch let error as DatabaseError where error.code == .corruption {
+      if isDamaged { return ([], 0) }
+      return ([FaultRow(file: nil, offset: nil, message: ErrorRow(error).text)], 1)
+    } catch let error as DatabaseError where error.code == .unsupportedVersion {
+      StandardError.write(output.json ? "" : "varve: counts were not compared: \(ErrorRow(error).text)\n")
+      return ([], 0)
+    }
   }
 
   private struct Summary: Encodable {
@@ -52,11 +90,26 @@ struct FaultRow: Encodable {
   let file: String?
   let offset: UInt64?
   let message: String
+  /// The extension and the part that a wrong count belongs to, the keys, and both numbers. Only set for wrong counts.
+  var `extension`: String?
+  var part: String?
+  var range: String?
+  var counted: Int?
+  var found: Int?
 
   init(file: String?, offset: UInt64?, message: String) {
     self.file = file
     self.offset = offset
     self.message = message
+  }
+
+  init(_ difference: CountReview.Difference) {
+    self.init(file: nil, offset: nil, message: PrintableText.text("\(difference)"))
+    `extension` = difference.extensionName
+    part = difference.part
+    range = difference.range
+    counted = difference.counted
+    found = difference.found
   }
 
   init(_ error: EngineError) { self.init(file: error.file, offset: error.offset, message: error.message) }
