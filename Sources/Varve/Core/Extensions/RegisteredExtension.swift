@@ -114,7 +114,8 @@ final class RegisteredExtension: Sendable {
         .snapshotTooOld, "parts of extension \"\(name)\" were built again meanwhile; begin another transaction")
     }
     let content = ExtensionContent(
-      number: record.number, generation: record.generation, families: families, volatileSettings: stored.volatileSettings,
+      number: record.number, generation: record.generation, families: families,
+      volatileSettings: stored.volatileSettings,
       readyParts: parts.indices.reduce(into: []) { if parts[$1] != nil { $0.insert(PartSet(part: $1)) } },
       notWhole: record.state == .ready ? nil : notReady(record))
     state.withLock { state in
