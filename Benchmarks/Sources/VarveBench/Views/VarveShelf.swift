@@ -89,7 +89,7 @@ final class VarveShelf: ShelfEngine, @unchecked Sendable {
     try database.read { tx in
       form == .index
         ? try sections.ids(of: year, at: offset..<(offset + 1), in: tx).first
-        : try tx[view].row(in: year, at: offset)?.key()
+        : try tx[view].row(in: year, at: offset)?.key(as: UUID.self)
     }
   }
 
