@@ -100,7 +100,7 @@ extension EngineRun {
           if !isBuilt { continue }
           let count = try ShelfYears.all.reduce(0) { $0 + (try engine.count(of: $1)) }
           guard count == settings.num else { throw EngineFailure("\(count) of \(settings.num) books were entered") }
-          try reportShelf(row, goal: isShadow ? nil : RowGoal(.rate, 300_000))
+          try reportShelf(row, goal: RowGoal(.rate, 300_000))
           _ = try engine.waitForCompaction()
         }
       }
