@@ -144,7 +144,7 @@ struct ViewDamageTests {
     #expect(try Tool.good(["indexes", database, "--verify"]).hasPrefix("no differences found: 1 indexes"))
     #expect(try Tool.good(["verify", database]) == "no damage found\n")
     let list = try Tool.objects(["indexes", database, "--json"])
-    #expect(list.map { $0["name"] as? String } == ["byTitle"], "the counts are no index")
+    #expect(list.map { $0["name"] as? String } == ["byTitle"], "the counts are not listed")
     #expect(list[0]["counted"] as? Bool == true && list[0]["entries"] as? Int == 300)
     #expect(try Tool.good(["indexes", database]).hasSuffix("  ready, counted\n"))
   }

@@ -2,10 +2,10 @@ internal import Varve
 
 /// Formats the keys of entries of any part as text, for reports.
 ///
-/// An entry begins with parts of a key if the extension is one of ours, and may go on with bytes that are none. A
+/// An entry begins with parts of a key if the extension is one of ours, and may continue with other bytes. A
 /// separator of runs ends anywhere.
 enum EntryText {
-  /// Returns the text of a key: its parts as `KeyText` writes them, and what is no part as hexadecimal digits.
+  /// Returns the text of a key: its parts as `KeyText` writes them, and everything else as hexadecimal digits.
   static func text(of key: [UInt8]) -> String {
     let parts = KeyPart.leadingParts(of: key)
     let end = parts.last?.end ?? 0
