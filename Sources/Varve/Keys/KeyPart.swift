@@ -45,7 +45,8 @@ public enum KeyPart: Hashable, Sendable {
     return parts
   }
 
-  /// Decodes the parts at the beginning of bytes that may continue with something else, each with the offset of its end.
+  /// Decodes the parts at the beginning of bytes that may continue with something else, each with the offset of its
+  /// end.
   package static func leadingParts(of bytes: [UInt8]) -> [(part: KeyPart, end: Int)] {
     var decoder = KeyDecoder(bytes.rawSpan)
     var parts: [(part: KeyPart, end: Int)] = []

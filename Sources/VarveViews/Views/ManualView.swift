@@ -22,8 +22,9 @@
 public struct ManualView<Group: KeyCodable>: DatabaseExtension {
   /// The view in a transaction.
   public typealias Transaction = ManualViewTransaction<Group>
-  /// The kind of the extension, `varve.manualView`.
-  public static var kind: String { "varve.manualView" }
+  /// The kind of the extension, `varve.manualView` and the type of the groups: rows that the program has put into
+  /// groups of one type are refused as groups of another.
+  public static var kind: String { "varve.manualView \(Group.keyType)" }
 
   /// The collections whose rows the view may have, or `nil` for all.
   public let collections: Set<String>?

@@ -15,9 +15,6 @@ package enum IndexFormat {
   /// The end of the names of parts that have the counts of others, which no index may have.
   static let countsSuffix = RunFormat.partName(of: "")
 
-  /// Returns the name of the part that has the counts of a counted index.
-  package static func countsPartName(of index: String) -> String { RunFormat.partName(of: partName(of: index)) }
-
   /// Returns the name of the part with the entries of an index.
   static func partName(of index: String) -> String { entriesPrefix + index }
 
