@@ -144,7 +144,7 @@ struct CountedPartTests {
     let (site, database, handle) = try Self.open(kind)
     var held: [(connection: Connection, count: Int)] = []
     // More commits than trees are kept.
-    for step in 0..<(RunTreeCache.versionMaximum + 40) {
+    for step in 0..<(RunTreeCache.versionCount + 40) {
       try database.change { tx in
         let part = try tx[handle].part("p")
         for number in 0..<5 { try part.insert(Self.key(step * 5 + number), []) }
@@ -163,6 +163,27 @@ struct CountedPartTests {
     }
     try database.close()
     withExtendedLifetime(site) {}
+  }
+
+  @Test func `a tree is kept until new readers see a later one`() {
+    let cache = RunTreeCache(isExact: false)
+    let family = StorageFamily(name: "p", number: 7)
+    func tree(_ count: Int) -> RunTree { RunTree([RunTree.Piece(separator: [], count: count)]) }
+    func version(_ number: Int) -> CommitVersion { CommitVersion(UInt64(number)) }
+    // The first 200 commits stay in flight: new readers see version 3.
+    for number in 1...200 { cache.note(tree(number), of: family, at: version(number), visible: version(3)) }
+    for number in [3, 4, 100, 200] { #expect(cache.tree(of: family, at: version(number))?.total == number) }
+    #expect(cache.tree(of: family, at: version(2)) == nil)
+    // Once they see all of them, only some are kept.
+    cache.note(tree(201), of: family, at: version(201), visible: version(200))
+    #expect(cache.tree(of: family, at: version(201 - RunTreeCache.versionCount)) == nil)
+    #expect(cache.tree(of: family, at: version(202 - RunTreeCache.versionCount)) != nil)
+    // What a reader of an earlier version has read is not mistaken for that of the versions in between.
+    cache.add(tree(5), of: family, at: version(5))
+    #expect(cache.tree(of: family, at: version(6)) == nil)
+    // However many commits are in flight, there is a bound.
+    for number in 202...6_000 { cache.note(tree(number), of: family, at: version(number), visible: version(3)) }
+    #expect(cache.tree(of: family, at: version(1_000)) == nil && cache.tree(of: family, at: version(5_000)) != nil)
   }
 
   @Test(arguments: StorageKind.allCases)
@@ -293,7 +314,7 @@ struct CountedPartTests {
     func set(_ value: [UInt8]) throws {
       try database.core.write(WriteTerms()) { tx in
         try tx.pending.put(RunFormat.key([]), value, in: runs)
-        tx.onApplied { database.core.runTrees.note(nil, of: family, at: $0) }
+        tx.onApplied { database.core.runTrees.note(nil, of: family, at: $0, visible: $0) }
       }
     }
     try set(RunFormat.value(3))

@@ -14,8 +14,12 @@ final class RunTreeCache: Sendable {
     var tree: RunTree?
   }
 
-  /// The maximum number of versions that are kept of one part. Readers of earlier snapshots read the runs.
-  static let versionMaximum = 64
+  /// The number of versions that are kept of one part even if new readers need only the last. Readers of earlier
+  /// snapshots read the runs.
+  static let versionCount = 64
+  /// The maximum number of versions that are kept because new readers do not see later ones yet: commits that are not
+  /// durable are not visible, and many may be made until the disk has written the first of them.
+  private static let versionMaximum = 4_096
   private static let exactVersionMaximum = 4
 
   private let isExact: Bool
@@ -49,20 +53,22 @@ final class RunTreeCache: Sendable {
         entries[index].tree = tree
       } else if isExact || entries[index].tree == nil {
         entries.insert(Entry(version: version, tree: tree), at: index + 1)
-        trim(&entries)
+        trim(&entries, visible: .zero)
       }
     }
   }
 
   /// Records a commit that has changed a part. Commits are recorded in their order. Without a tree it has to be read.
-  func note(_ tree: RunTree?, of family: StorageFamily, at version: CommitVersion) {
+  ///
+  /// `visible` is the version that new readers see at present.
+  func note(_ tree: RunTree?, of family: StorageFamily, at version: CommitVersion, visible: CommitVersion) {
     families.withLock { families in
       var entries = families[family.number] ?? []
       families[family.number] = nil
       // A reader may have read the runs of this commit already.
       entries.removeAll { $0.version >= version }
       entries.append(Entry(version: version, tree: tree))
-      trim(&entries)
+      trim(&entries, visible: visible)
       families[family.number] = entries
     }
   }
@@ -70,9 +76,14 @@ final class RunTreeCache: Sendable {
   /// Removes the trees of a part that is dropped.
   func forget(_ family: StorageFamily) { families.withLock { $0[family.number] = nil } }
 
-  private func trim(_ entries: inout ContiguousArray<Entry>) {
+  private func trim(_ entries: inout ContiguousArray<Entry>, visible: CommitVersion) {
     // Trees that were read share no nodes.
-    let maximum = isExact ? Self.exactVersionMaximum : Self.versionMaximum
-    if entries.count > maximum { entries.removeFirst(entries.count - maximum) }
+    let kept = isExact ? Self.exactVersionMaximum : Self.versionCount
+    guard entries.count > kept else { return }
+    let excess = entries.count - kept
+    // The tree of the visible version is that of the last commit up to it.
+    let needless = isExact ? excess : (entries.lastIndex { $0.version <= visible } ?? 0)
+    let removed = max(min(excess, needless), entries.count - Self.versionMaximum)
+    if removed > 0 { entries.removeFirst(removed) }
   }
 }

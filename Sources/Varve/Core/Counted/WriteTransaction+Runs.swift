@@ -100,7 +100,7 @@ extension WriteTransaction {
     }
     let tree = RunTree(maker.pieces)
     if let index = countedWrites.index(of: family) { countedWrites.with(index) { $0.tree = tree } }
-    onApplied { [database] version in database.runTrees.note(tree, of: family, at: version) }
+    onApplied { [database] version in database.noteRuns(tree, of: family, at: version) }
   }
 
   // MARK: - The commit
@@ -119,7 +119,7 @@ extension WriteTransaction {
         change.removedRanges = []
       }
       let (family, tree) = (countedWrites.changes[index].family, countedWrites.changes[index].tree)
-      onApplied { [database] version in database.runTrees.note(tree, of: family, at: version) }
+      onApplied { [database] version in database.noteRuns(tree, of: family, at: version) }
     }
   }
 
@@ -191,5 +191,12 @@ extension WriteTransaction {
     try pending.visitRows(of: run.range, in: change.family, body)
     if maker.count != run.count { DatabaseLog.miscountedRun(path: database.path, family: change.family.name) }
     change.tree.replace(from: run.lower, to: run.upper, by: maker.pieces)
+  }
+}
+
+extension DatabaseCore {
+  /// Records the tree of a counted part that an applied commit has changed.
+  fileprivate func noteRuns(_ tree: RunTree, of family: StorageFamily, at version: CommitVersion) {
+    runTrees.note(tree, of: family, at: version, visible: publication.visibleVersion ?? version)
   }
 }

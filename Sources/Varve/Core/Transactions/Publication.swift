@@ -106,6 +106,9 @@ final class Publication: Sendable {
     }
   }
 
+  /// The version that readers see now, or `nil` if they see the storage's current one, because no commit is in flight.
+  var visibleVersion: CommitVersion? { state.withLock { $0.inFlight.first?.before.version } }
+
   /// Whether a commit is in flight.
   var hasInFlight: Bool { state.withLock { !$0.inFlight.isEmpty } }
 
