@@ -54,7 +54,7 @@ enum RunFormat {
       count |= Int(byte & 0x7F) << (7 * index)
     }
     guard count <= countMaximum else { return nil }
-    return unsafe RunTree.Piece(separator: key.extracting(1..<key.byteCount).copied, count: count)
+    return RunTree.Piece(separator: key.extracting(1..<key.byteCount).copied, count: count)
   }
 
   /// Returns a short separator between two keys: a prefix of `next` that is after `last`.
