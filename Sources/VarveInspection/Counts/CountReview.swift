@@ -1,4 +1,4 @@
-public import Varve
+internal import Varve
 
 /// The differences between the entries of counted parts and their counts, as found by `DatabaseInspector.verifyCounts`.
 public struct CountReview: Sendable {
