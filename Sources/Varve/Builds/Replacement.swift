@@ -182,9 +182,9 @@ extension WriteTransaction {
   /// before the commit keep the old definition and its content. If version, layout, scope, parts and dependencies are
   /// those of the old definition, the content stays. Otherwise, if its scope has at most 10,000 rows, they are passed
   /// to the new definition in this transaction. If it has more, the new definition is built in the background while the
-  /// old one serves reads and is kept up to date, until one commit puts the new one in force: `Database.ready` waits
-  /// for that. Another replacement ends such a build. If the old definition was not ready, the new one is in force at
-  /// once, and throws `.notReady` until it is built.
+  /// old one serves reads and is kept up to date, until one commit puts the new one in force:
+  /// `Database.waitUntilReady` waits for that. Another replacement ends such a build. If the old definition was not
+  /// ready, the new one is in force at once, and throws `.notReady` until it is built.
   ///
   /// Extensions that depend on this one receive `ReplacedDependency`. Settings stay. The shared state moves by
   /// `didSkip`. A program that is started again before the build has ended registers one of the two definitions, or

@@ -22,8 +22,8 @@
 /// # Extensions
 /// Extensions are registered when the database is opened, in their order, after those that they depend on, so they
 /// receive every write of the program. What they have missed is built in the background after the open:
-/// `Database.ready` waits for that. In a database that is only read, each use throws if the content on disk does not
-/// match the extension. `open` throws what `Database.register` throws.
+/// `Database.waitUntilReady` waits for that. In a database that is only read, each use throws if the content on disk
+/// does not match the extension. `open` throws what `Database.register` throws.
 ///
 /// A value: safe from any thread.
 public struct DatabaseDefinition: Sendable {

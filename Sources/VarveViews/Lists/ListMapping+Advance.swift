@@ -3,7 +3,8 @@ public import Varve
 /// Moving a list from snapshot to snapshot.
 extension ListMapping {
   /// Moves to a later snapshot, and returns what has changed since the one before. `events` are all commits between the
-  /// two, in order: those of `Connection.advanceHolding()`, or of `HeldSnapshot.events(after:)`.
+  /// two, in order: those of `Connection.advanceHolding()`, or of `HeldSnapshot.events(after:)`. If there are none,
+  /// they are read from the feed.
   ///
   /// The first step is a reload. While the source is being built, the mapping keeps its picture and its snapshot, and
   /// remembers the commits. For the same snapshot and no events, nothing changes. If the old snapshot can't be read any
@@ -13,6 +14,13 @@ extension ListMapping {
   /// everything since then.
   public mutating func advance(
     to snapshot: HeldSnapshot, after events: [ChangeEvent]
+  ) throws -> ListChanges<Group> {
+    guard events.isEmpty, let noted else { return try advance(to: snapshot, afterAll: events) }
+    return try advance(to: snapshot, afterAll: try snapshot.events(after: noted))
+  }
+
+  private mutating func advance(
+    to snapshot: HeldSnapshot, afterAll events: [ChangeEvent]
   ) throws -> ListChanges<Group> {
     note(events, through: snapshot.version)
     var next = self
@@ -24,8 +32,8 @@ extension ListMapping {
   /// Moves by a step. If it does not begin at the mapping's snapshot, the commits since that one are read from the
   /// feed.
   public mutating func advance(by step: LiveStep) throws -> ListChanges<Group> {
-    guard let noted, step.old?.version != noted else { return try advance(to: step.new, after: step.events) }
-    return try advance(to: step.new, after: try step.new.events(after: noted))
+    guard let noted, step.old?.version != noted else { return try advance(to: step.new, afterAll: step.events) }
+    return try advance(to: step.new, afterAll: try step.new.events(after: noted))
   }
 
   /// Moves a connection to the current snapshot (`Connection.advanceHolding()`), and the mapping with it.

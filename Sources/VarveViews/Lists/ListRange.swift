@@ -63,8 +63,10 @@ public struct ListRange: Hashable, Sendable {
   func initial(_ count: Int, isReversed: Bool) -> Range<Int> {
     let offset = min(offset, count)
     let length = min(isFixed ? length : min(max(length, minimum), maximum), count - offset)
-    return isPinnedLow(isReversed: isReversed)
+    let range =
+      isPinnedLow(isReversed: isReversed)
       ? offset..<(offset + length) : (count - offset - length)..<(count - offset)
+    return isFixed ? range : bounded(range, count, isReversed: isReversed)
   }
 
   /// Returns a flexible range within its bounds, and within a group of `count` elements.

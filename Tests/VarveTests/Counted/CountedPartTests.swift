@@ -165,6 +165,31 @@ struct CountedPartTests {
     withExtendedLifetime(site) {}
   }
 
+  @Test(arguments: StorageKind.allCases)
+  func `the same definition can be put in force in the transaction that writes a part for the first time`(
+    kind: StorageKind
+  ) throws {
+    let (site, database, handle) = try Self.open(kind)
+    for round in 0..<3 {
+      try database.change { tx in
+        try tx[handle].part("p").insert(Self.key(round), [])
+        try tx.replaceDefinition(of: handle, by: Self.scripted())
+        try tx[handle].part("plain").put(Self.key(round), [])
+        try tx.replaceDefinition(of: handle, by: Self.scripted())
+      }
+      try database.change { tx in
+        try tx[handle].part("p").insert(Self.key(100 + round), [])
+        try tx[handle].part("plain").put(Self.key(100 + round), [])
+      }
+    }
+    try database.look { tx in
+      #expect(try tx[handle].part("p").count() == 6 && tx[handle].part("plain").count() == 6)
+      try tx[handle].part("p").requireRightCounts()
+    }
+    try database.close()
+    withExtendedLifetime(site) {}
+  }
+
   @Test func `a tree is kept until new readers see a later one`() {
     let cache = RunTreeCache(isExact: false)
     let family = StorageFamily(name: "p", number: 7)

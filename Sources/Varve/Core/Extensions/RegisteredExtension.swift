@@ -311,8 +311,10 @@ final class RegisteredExtension: Sendable {
       if let family = state.families[part] { return family }
       let definition = traits.parts[part]
       let name = state.record.familyName(state.record.parts[part])
-      // A family that is still to be dropped is empty, so the part continues in it.
-      let present = state.awaitsDrop ? try backend.families().first { $0.name == name } : nil
+      // A family that is still to be dropped is empty, so the part continues in it. And the definition that this one
+      // has replaced may have made the family in the transaction of the replacement.
+      let mayExist = state.awaitsDrop || state.record.parts[part].watermark != []
+      let present = mayExist ? try backend.families().first { $0.name == name } : nil
       let family = try present ?? backend.createFamily(name, options: definition.storageOptions)
       state.families[part] = family
       return family

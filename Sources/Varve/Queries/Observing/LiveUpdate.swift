@@ -55,7 +55,9 @@ struct LiveUpdate: Sendable {
       return try core.atPresent { snapshot in Read(version: snapshot.version, values: try readValues(snapshot)) }
     }
     let step = try connection.takeStep()
-    let isUnknown = !values.isEmpty && !isDue && step.events.contains(where: \.isUnknown)
+    // The watcher may not have been notified yet of commits that the step contains.
+    let isUnknown =
+      !values.isEmpty && !isDue && step.events.contains { $0.isUnknown || watcher.isConcerned(by: $0) }
     if isUnknown {
       watcher.begin()
       // A commit since the snapshot may have been compared with what was read before.
@@ -104,6 +106,12 @@ final class LiveWatcher: RowWatcher {
       defer { state.isDue = false }
       return state.isDue
     }
+  }
+
+  /// Returns whether a commit changes what was read.
+  func isConcerned(by event: ChangeEvent) -> Bool {
+    guard case .changes(let changes) = event else { return true }
+    return reads.mayConcern(changes)
   }
 
   func mayConcern(_ changes: ChangeSet) -> Bool { note(reads.mayConcern(changes)) }
