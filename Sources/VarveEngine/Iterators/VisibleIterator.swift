@@ -441,7 +441,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       }
       // Other writers have written here since, or the reader itself, so a run begins again before this key.
       if trailer.sequence > sequence { dead = -1 }
-      if steps == Self.versionStepsMaximum { return try resolveBySeek(covered) }
+      if steps == Self.versionStepsMaximum { return try resolveBySeek(covered, &dead) }
       steps &+= 1
       if trailer.sequence <= sequence || isOwn(trailer), trailer.sequence >= covered {
         newest = try Self.pointKind(trailer)
@@ -449,7 +449,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       }
       try source.previous()
     }
-    if newest == .merge || (newest == .put && !isCopied) { return try resolveBySeek(covered) }
+    if newest == .merge || (newest == .put && !isCopied) { return try resolveBySeek(covered, &dead) }
     if newest == .put { location = .beforeKey }
     return newest == .put
   }
@@ -465,12 +465,14 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   }
 
   /// Finds the newest visible entry of `key` by a forward seek.
-  private mutating func resolveBySeek(_ covered: SequenceNumber) throws(EngineError) -> Bool {
+  private mutating func resolveBySeek(_ covered: SequenceNumber, _ dead: inout Int) throws(EngineError) -> Bool {
     try source.seek(first(of: key.view))
     while source.isValid, key.equals(source.userKey), source.trailer.sequence > sequence, !isOwn(source.trailer) {
       try source.skip(to: visible(after: source.trailer))
     }
     if source.isValid, key.equals(source.userKey), source.trailer.sequence >= covered {
+      // What the reader deleted itself is dead for it alone. The steps that were saved may have passed no such entry.
+      if source.trailer.sequence >= .uncommitted { dead = -1 }
       switch try Self.pointKind(source.trailer) {
       case .put:
         location = .onSoughtEntry

@@ -236,6 +236,35 @@ struct DeadRangeTests {
     _ = try observed.close()
   }
 
+  @Test(arguments: [1, 5, 7, 8, 9, 20, 200], [false, true])
+  func `what a batch deletes itself is dead for it alone, however many versions the key has`(
+    versions: Int, isRange: Bool
+  ) throws {
+    let engine = try Engine.open(
+      at: "/db", options: Self.options, environment: EngineEnvironment(fileSystem: MemoryFileSystem()))
+    for index in 0..<400 { try engine.put(Self.key(index), [1]) }
+    for _ in 0..<versions { try engine.put(Self.key(200), [2]) }
+    for index in 0..<400 where index != 200 { try engine.delete(Self.key(index)) }
+    for isForward in [false, true] {
+      var batch = IndexedWriteBatch(engine)
+      if isRange {
+        try batch.deleteRange(from: Self.key(190), to: Self.key(210))
+      } else {
+        try batch.delete(Self.key(200))
+      }
+      var cursor = try batch.cursor()
+      if isForward { try cursor.seekToFirst() } else { try cursor.seekToLast() }
+      #expect(!cursor.isValid)
+      // The batch is not committed, and every other reader finds the key.
+      var other = try engine.cursor()
+      try other.seekToFirst()
+      #expect(other.isValid && other.keyBytes == Self.key(200))
+      try other.seekToLast()
+      #expect(other.isValid && other.keyBytes == Self.key(200))
+    }
+    try engine.close()
+  }
+
   @Test func `a batch finds its own writes within a known range, in both directions`() throws {
     let observed = try ObservedEngine(Self.options)
     let engine = observed.engine
