@@ -42,6 +42,37 @@ struct SectionedQueryTests {
     }
   }
 
+  private struct Word: Codable, Equatable, Sendable, Identifiable {
+    var id: Int
+    var text: String
+  }
+
+  private struct WordFormat: StoreFormat {
+    static let collection = "words"
+    typealias Instance = Word
+    let byText = Index(counted: true, { $0.text.folded })
+  }
+
+  @Test func `a section of folded texts is asked for by any form of its text`() throws {
+    let database = try Database.inMemory { WordFormat.self }
+    let words = Store<WordFormat>(in: database)
+    try database.change { tx in
+      for (id, text) in ["Hello", "HELLO", "Straße", "héllo", "other"].enumerated() {
+        try words.persist(Word(id: id, text: text), in: tx)
+      }
+    }
+    let sections = words.query.sorted { $0.text.folded }.sectioned { $0.text.folded }
+    try database.look { tx in
+      #expect(try sections.sections(in: tx).map(\.count) == [3, 1, 1])
+      for text in ["hello", "HELLO", "Héllo"] {
+        #expect(try sections.count(of: text, in: tx) == 3)
+        #expect(try sections.ids(of: text, at: 0..<9, in: tx) == [0, 1, 3])
+      }
+      #expect(try sections.ids(of: "STRASSE", at: 0..<9, in: tx) == [2])
+    }
+    try database.close()
+  }
+
   @Test func `sections are in the order of their values, and instances in that of the query`() throws {
     try site.database.read { tx throws in
       let ascending = groups({ _ in true }, by: \.author) { ($0.title, $0.id) < ($1.title, $1.id) }

@@ -34,13 +34,18 @@ extension Part {
     try pending.delete(key, in: family)
   }
 
+  /// Stops debug builds if a key that is put has no value.
+  func requireReplaced(_ key: [UInt8], _ family: StorageFamily) throws {
+    if open.writer?.spill == nil { try requireValue(of: key, family, isThere: true) }
+  }
+
   private func requireValue(of key: [UInt8], _ family: StorageFamily, isThere: Bool) throws {
     guard let writer = open.writer else { return }
     let found = try writer.pending.withValue(of: key, in: family) { _ in true } ?? false
     assert(
       found == isThere,
       "part \"\(open.registered.traits.parts[slot].name)\" of extension \"\(open.name)\" is counted, and a key is "
-        + (isThere ? "removed that it does not have" : "inserted again"))
+        + (isThere ? "removed or replaced that it does not have" : "inserted again"))
   }
 
   private func requireCounted() throws {

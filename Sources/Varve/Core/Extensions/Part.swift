@@ -240,6 +240,7 @@ public struct Part {
     try open.check(keySize: key.byteCount, valueSize: value.byteCount)
     guard let (family, pending) = try target() else { return }
     noteWrite(family) { key.copied }
+    if isCounted, Self.looksAnyway { try requireReplaced(key.copied, family) }
     switch form {
     case .appendOnly: try pending.append(.put, key, value, in: family)
     case .writeOnce:

@@ -83,9 +83,11 @@ extension SectionedQuery {
   struct Run {
     let run: CountedRun<Format>
     let access: SectionAccess
+    let path: FieldPath
 
     /// Returns the entries of a section, which are none if the condition excludes it. Throws `.invalidKey`.
     func range(of section: Section) throws -> StorageRange? {
+      let section = path.fitted(section)
       var encoder = KeyEncoder(capacity: 32)
       try access.isDescending ? encoder.encode(descending: section) : encoder.encode(section)
       let range = access.section(encoder.bytes)
@@ -119,7 +121,7 @@ extension SectionedQuery {
     let accesses = try cache.accesses(of: plan, path)
     let run = try CountedRun(store, anyOf: accesses.lazy.map(\.slot), tx) { plan.refusal(of: path) }
     guard let run, let access = accesses.first(where: { $0.slot == run.slot }) else { return nil }
-    return Run(run: run, access: access)
+    return Run(run: run, access: access, path: path)
   }
 }
 
