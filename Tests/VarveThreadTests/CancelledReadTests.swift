@@ -76,6 +76,9 @@ struct CancelledReadTests {
     "Connection.read(_:)": { site in _ = try await site.connection.read { tx in try site.query.count(in: tx) } },
     "Database.read(_:)": { site in _ = try await site.database.read { tx in try site.query.count(in: tx) } },
     "Database.verifyIndexes(of:sample:)": { site in _ = try await site.database.verifyIndexes(of: "lines") },
+    "HeldSnapshot.read(_:)": { site in
+      _ = try await site.database.holdSnapshot().read { tx in try site.query.count(in: tx) }
+    },
     "IncludingQuery.fetch()": { site in
       _ = try await site.store.query.including(.instance(\.id, from: site.store)).fetch()
     },
@@ -118,6 +121,7 @@ struct CancelledReadTests {
     "ChangeSequence.next()": { site in for try await _ in site.database.changes(after: .zero) { return } },
     "CollectionObservation.next()": { site in for try await _ in site.database.observe(in: "notes") { return } },
     "Connection.advance()": { site in _ = try await site.connection.advance() },
+    "Connection.advanceHolding()": { site in _ = try await site.connection.advanceHolding() },
     "Connection.beginLongLivedRead()": { site in _ = try await site.connection.beginLongLivedRead() },
     "Database.backup(to:progress:)": { site in try await site.database.backup(to: site.directory.path + "/copy") },
     "Database.feed(after:limit:)": { site in _ = try await site.database.feed() },
@@ -148,7 +152,7 @@ struct CancelledReadTests {
 
   /// The calls that read nothing for the caller: they change the database, open or close it, or wait for a build.
   private static let others: Set<String> = [
-    "Connection.write(label:durability:_:)", "Database.close()", "Database.commitIndependently(label:durability:_:)",
+    "CommitSignals.next()", "Database.readWhileOpen(_:)", "Connection.write(label:durability:_:)", "Database.close()", "Database.commitIndependently(label:durability:_:)",
     "Database.define(_:)", "Database.dropCollection(_:)", "Database.giveUpDamagedBlocks(at:options:)",
     "Database.inMemory(definition:options:)", "Database.inMemory(options:DatabaseDefinitionBuilder:)",
     "Database.open(_:path:definition:options:)", "Database.open(_:path:options:DatabaseDefinitionBuilder:)",

@@ -37,7 +37,8 @@ public final class HeldSnapshot: Sendable {
   /// Reads the snapshot without blocking the task's thread: see the synchronous form.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
     try await core.executor.run { [self] in
-      try whileOpen { try core.read(at: held.snapshot, isCancellable: true, trees: held.trees, body) }
+      try Task.checkCancellation()
+      return try whileOpen { try core.read(at: held.snapshot, isCancellable: true, trees: held.trees, body) }
     }
   }
 

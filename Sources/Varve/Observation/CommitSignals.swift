@@ -1,6 +1,7 @@
 /// A sequence with an element at once, and one after each acknowledged commit, whatever it changes; commits that happen
 /// while the consumer is busy lead to one element. It ends when the database is closed.
-@_spi(Extensions) public struct CommitSignals: AsyncSequence, Sendable {
+@_spi(Extensions)
+public struct CommitSignals: AsyncSequence, Sendable {
   /// Nothing: the element only says that there was a commit.
   public typealias Element = Void
 

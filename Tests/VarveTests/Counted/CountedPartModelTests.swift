@@ -140,7 +140,7 @@ struct CountedPartModelTests {
         }
         model = next
       } catch is Undone { mix.undone += 1 }
-      if model.keys.count > 2_000 { mix.large += 1 }
+      if model.keys.count > 1_000 { mix.large += 1 }
       try database.look { tx in
         let part = try tx[handle].part("p")
         for _ in 0..<3 { try Self.compare(part, model, &random) }
