@@ -152,7 +152,8 @@ struct CancelledReadTests {
 
   /// The calls that read nothing for the caller: they change the database, open or close it, or wait for a build.
   private static let others: Set<String> = [
-    "CommitSignals.next()", "Database.readWhileOpen(_:)", "Connection.write(label:durability:_:)", "Database.close()", "Database.commitIndependently(label:durability:_:)",
+    "CommitSignals.next()", "Database.readWhileOpen(_:)", "Connection.write(label:durability:_:)", "Database.close()",
+    "Database.commitIndependently(label:durability:_:)",
     "Database.define(_:)", "Database.dropCollection(_:)", "Database.giveUpDamagedBlocks(at:options:)",
     "Database.inMemory(definition:options:)", "Database.inMemory(options:DatabaseDefinitionBuilder:)",
     "Database.open(_:path:definition:options:)", "Database.open(_:path:options:DatabaseDefinitionBuilder:)",
