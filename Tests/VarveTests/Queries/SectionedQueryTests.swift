@@ -62,7 +62,7 @@ struct SectionedQueryTests {
       }
     }
     let sections = words.query.sorted { $0.text.folded }.sectioned { $0.text.folded }
-    try database.look { tx in
+    try database.look { tx throws in
       #expect(try sections.sections(in: tx).map(\.count) == [3, 1, 1])
       for text in ["hello", "HELLO", "Héllo"] {
         #expect(try sections.count(of: text, in: tx) == 3)
