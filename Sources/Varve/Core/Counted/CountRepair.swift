@@ -20,7 +20,7 @@ package struct StoredCounts {
 extension ExtensionRecord {
   /// The counted parts whose entries and counts must agree, without those of the record that replaces this one.
   ///
-  /// A part that begins again, or that is in memory, is none: what its families have is not used.
+  /// A part that begins again, or that is in memory, does not count: what its families have is not used.
   package var storedCounts: [StoredCounts] {
     if case .failed = state { return [] }
     return parts.compactMap { part in
