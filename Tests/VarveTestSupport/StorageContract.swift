@@ -42,6 +42,13 @@ public enum Contract {
         guard first == found.first else {
           throw ContractBroken("\(rest) begins with \(first as Any), and its page with \(found.first as Any)")
         }
+        var last: Pair?
+        let before = try snapshot.visitRow(at: max(0, found.count - 1), of: rest, in: family) {
+          last = Pair($0.bytes, $1.bytes)
+        }
+        guard last == found.last, before == max(0, found.count - 1) else {
+          throw ContractBroken("\(rest) has \(last as Any) at \(before), and its page ends with \(found.last as Any)")
+        }
       }
       rows += found
       let bytes = found.map { $0.key.count + $0.value.count }

@@ -421,21 +421,42 @@ final class EngineBackendSnapshot: StorageSnapshot {
     return try mapped { try backend.engine.multiGet(keys, in: family, snapshot: snapshot) }
   }
 
-  func visitFirst(
-    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
-  ) throws {
-    if range.isEmpty { return }
+  func visitRow(
+    at offset: Int, of range: StorageRange, in family: StorageFamily,
+    _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) throws -> Int {
+    if range.isEmpty { return 0 }
     let family = try self.family(family)
     let bounds = CursorBounds(lower: range.lower, upper: range.upper)
     var failure: (any Error)?
+    let passed: Int
     do throws(EngineError) {
-      _ = try backend.engine.visitFirst(in: family, bounds: bounds, snapshot: snapshot) { key, value in
+      passed = try backend.engine.visitEntry(at: offset, in: family, bounds: bounds, snapshot: snapshot) { key, value in
         do { try body(key, value) } catch { failure = error }
       }
     } catch {
       throw DatabaseError(error)
     }
     if let failure { throw failure }
+    return passed
+  }
+
+  func visitRows(
+    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
+  ) throws {
+    if range.isEmpty { return }
+    let family = try self.family(family)
+    do {
+      let bounds = CursorBounds(lower: range.lower, upper: range.upper)
+      var cursor = try backend.engine.cursor(in: family, bounds: bounds, snapshot: snapshot)
+      try cursor.seekToFirst()
+      while cursor.isValid {
+        guard try cursor.withEntry(body) else { return }
+        try cursor.next()
+      }
+    } catch let error as EngineError {
+      throw DatabaseError(error)
+    }
   }
 
   func page(

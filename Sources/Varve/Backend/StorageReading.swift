@@ -5,10 +5,15 @@ public protocol StorageReading: AnyObject, Sendable {
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws
   /// Returns a copy of the value of a key, or nil if there is none.
   func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]?
-  /// Calls `body` once with the first row of a range, which it may not keep, or not at all if the range has no rows.
-  func visitFirst(
-    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
-  ) throws
+  /// Calls `body` once with the row at an offset of a range, which it may not keep, or not at all if no row has it.
+  ///
+  /// Returns the number of rows before the offset, which is the number of all rows if no row has the offset. The offset
+  /// is not negative. Complexity: a step for each row before the offset.
+  @discardableResult
+  func visitRow(
+    at offset: Int, of range: StorageRange, in family: StorageFamily,
+    _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) throws -> Int
   /// Calls `body` with the rows of a range, which it may not keep, in key order until it returns false.
   func visitRows(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
@@ -31,13 +36,29 @@ extension StorageReading {
     while try cursor.withNext(body) == true {}
   }
 
-  /// Calls `body` with the first row of a range, read as a page of one row.
+  /// Calls `body` with the row at an offset of a range, which is found by reading the rows before it in pages.
+  @discardableResult
+  public func visitRow(
+    at offset: Int, of range: StorageRange, in family: StorageFamily,
+    _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) throws -> Int {
+    let wanted = offset < FamilyCursor.pageRowsMaximum ? offset + 1 : nil
+    var cursor = FamilyCursor(range, in: family, of: self, isReverse: false, wanted: wanted)
+    var passed = 0
+    while try cursor.withNext({ key, value in
+      if passed == offset { try body(key, value) }
+      return passed < offset
+    }) == true {
+      passed += 1
+    }
+    return passed
+  }
+
+  /// Calls `body` once with the first row of a range, which it may not keep, or not at all if the range has no rows.
   public func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
-    if range.isEmpty { return }
-    let page = try page(range, in: family, isReverse: false, keysOnly: false, byteLimit: 1, rowLimit: 1)
-    if page.count > 0 { try page.withEntry(0, body) }
+    if !range.isEmpty { try visitRow(at: 0, of: range, in: family, body) }
   }
 
   /// Returns the result of `body` for the value of a key, which it may not keep, or nil if the key has no value.

@@ -82,10 +82,11 @@ final class CancellableSnapshot: StorageSnapshot {
     return values
   }
 
-  func visitFirst(
-    of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
-  ) throws {
-    try ending { try snapshot.visitFirst(of: range, in: family, body) }
+  func visitRow(
+    at offset: Int, of range: StorageRange, in family: StorageFamily,
+    _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
+  ) throws -> Int {
+    try ending { try snapshot.visitRow(at: offset, of: range, in: family, body) }
   }
 
   func page(

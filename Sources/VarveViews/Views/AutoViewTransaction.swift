@@ -53,16 +53,15 @@ struct ViewPlacer<Group: KeyCodable> {
   /// Returns the place of a row. Throws what the closure throws, unless it means that the row can't be placed.
   func placement(of row: Row) throws -> ViewPlacement {
     do {
-      guard let place = try place(row) else { return .none }
+      guard var place = try place(row) else { return .none }
       if let failure = place.failure { throw failure }
-      let size = place.bytes.count + 8
-      guard size <= keySize else {
+      let size = place.bytes.count - 1
+      guard size <= keySize - 8 else {
         throw DatabaseError(
-          .keyTooLong, "the place of a row in a view has \(size - 8) bytes, and a view takes \(keySize - 8)")
+          .keyTooLong, "the place of a row in a view has \(size) bytes, and a view takes \(keySize - 8)")
       }
-      var key = place.bytes
-      key.append(number: row.id.number)
-      return .placed(ViewEntry(key: key, groupSize: place.groupSize))
+      place.bytes.append(number: row.id.number)
+      return .placed(ViewEntry(freeByteAndKey: &place.bytes, groupSize: place.groupSize))
     } catch let error as DatabaseError where Self.isOfRow(error) {
       return .unplaced(error.description)
     }

@@ -66,18 +66,17 @@ extension ViewContent {
       try leave(row, old)
       try places.delete(row)
     case .placed(let entry):
-      let place = entry.place
       var old: [UInt8]?
       let isThere = try places.withValue(of: row) { found in
-        if found.equals(place) { return true }
+        if found.equals(entry.place) { return true }
         old = found.array
         return false
       }
       if isThere == true { return }
       try require(row)
       if let old { try leave(row, old) }
-      try rows.insert(entry.key, row)
-      try places.put(row, place)
+      try insert(row, at: entry)
+      try places.put(row, entry.place)
     case .unplaced(let reason):
       try require(row)
       let old = try places.get(row)
@@ -93,13 +92,20 @@ extension ViewContent {
     case .none: break
     case .placed(let entry):
       try require(row)
-      try rows.insert(entry.key, row)
+      try insert(row, at: entry)
       try places.put(row, entry.place)
     case .unplaced(let reason):
       try require(row)
       try unplaced?.put(row, Array(reason.utf8))
       try places.put(row, [])
     }
+  }
+
+  /// Adds the entry of a row in `rows`.
+  @inline(__always)
+  private func insert(_ row: [UInt8], at entry: ViewEntry) throws {
+    // Safety: the spans are used within the calls.
+    try entry.withKey { key in try unsafe rows.insert(key, row.span.bytes) }
   }
 
   /// Removes what a row has beside its old place.

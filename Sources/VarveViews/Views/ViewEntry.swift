@@ -13,13 +13,38 @@ internal import Varve
 /// Neither a row id nor a position in a manual view begins with the byte 0xff, so the keys of a group are those from
 /// its encoding up to its encoding and 0xff (`KeyRange`). The format is stored on disk and must never change.
 struct ViewEntry: Hashable {
-  /// The key in `rows`.
-  var key: [UInt8]
+  /// The value in `places`: the size of the group, and the key in `rows`.
+  let place: [UInt8]
+  /// Where the key begins in `place`.
+  private let keyStart: Int
   /// The size of the group at the beginning of the key.
-  var groupSize: Int
+  let groupSize: Int
 
+  /// Creates an entry from a key in `rows`.
   init(key: [UInt8], groupSize: Int) {
-    self.key = key
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(key.count + 2)
+    bytes.append(varint: groupSize)
+    keyStart = bytes.count
+    bytes.append(contentsOf: key)
+    place = bytes
+    self.groupSize = groupSize
+  }
+
+  /// Creates an entry from a free byte and a key in `rows`. If the size of the group fits into the byte, nothing is
+  /// copied.
+  init(freeByteAndKey bytes: inout [UInt8], groupSize: Int) {
+    guard groupSize < 0x80 else {
+      self.init(key: Array(bytes[1...]), groupSize: groupSize)
+      return
+    }
+    bytes[0] = UInt8(groupSize)
+    self.init(place: bytes, keyStart: 1, groupSize: groupSize)
+  }
+
+  private init(place: [UInt8], keyStart: Int, groupSize: Int) {
+    self.place = place
+    self.keyStart = keyStart
     self.groupSize = groupSize
   }
 
@@ -36,21 +61,23 @@ struct ViewEntry: Hashable {
     guard size <= UInt(bytes.count - offset), bytes.count - offset - Int(size) >= 8 else {
       throw Self.damaged("a group of \(size) bytes is in a key of \(bytes.count - offset)")
     }
-    key = Array(bytes[offset...])
+    place = bytes
+    keyStart = offset
     groupSize = Int(size)
   }
 
-  /// The value in `places`.
-  var place: [UInt8] {
-    var bytes: [UInt8] = []
-    bytes.reserveCapacity(key.count + 2)
-    bytes.append(varint: groupSize)
-    bytes.append(contentsOf: key)
-    return bytes
+  /// A copy of the key in `rows`.
+  var key: [UInt8] { Array(place[keyStart...]) }
+
+  /// Calls `body` with the key in `rows`, which it may not keep.
+  @inline(__always)
+  func withKey<Result>(_ body: (RawSpan) throws -> Result) rethrows -> Result {
+    // Safety: the span is used within the call.
+    try body(unsafe place.span.bytes.extracting(droppingFirst: keyStart))
   }
 
   /// The encoding of the group.
-  var group: [UInt8] { Array(key[..<groupSize]) }
+  var group: [UInt8] { Array(place[keyStart..<(keyStart + groupSize)]) }
 
   static func damaged(_ what: String) -> DatabaseError {
     DatabaseError(.corruption, "a view's entry is damaged: \(what)")

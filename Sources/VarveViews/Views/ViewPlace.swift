@@ -15,10 +15,10 @@ public import Varve
 /// A key that can't be encoded, for example NaN, throws nothing here: the row is in no group, and
 /// ``ViewTransaction/unplacedRows(limit:)`` has the reason.
 public struct ViewPlace<Group: KeyCodable>: Sendable {
-  /// The group.
-  public let group: Group
-  /// The encodings of the group and the position, with room for the number of the row.
-  let bytes: [UInt8]
+  // No field is of the type `Group`, so that code that is generic over it needs no metadata of this type.
+
+  /// A free byte, and the encodings of the group and the position, with room for the number of the row.
+  var bytes: [UInt8]
   /// The size of the encoded group.
   let groupSize: Int
   /// The error of a key that can't be encoded.
@@ -26,13 +26,13 @@ public struct ViewPlace<Group: KeyCodable>: Sendable {
 
   /// Creates a place from the group and the keys of the position.
   public init<each Position: KeyCodable>(_ group: Group, _ position: repeat each Position) {
-    self.group = group
     var encoder = KeyEncoder(capacity: 64)
+    encoder.appendNil()
     var size = 0
     var failure: (any Error)?
     do {
       try group.encodeKey(into: &encoder)
-      size = encoder.bytes.count
+      size = encoder.bytes.count - 1
       for key in repeat each position { try key.encodeKey(into: &encoder) }
     } catch {
       failure = error

@@ -58,7 +58,7 @@ struct DeadRangeTests {
           let snapshot = engine.snapshot()
           guard isFirst else { return try look(snapshot) }
           var found: [UInt8]?
-          _ = try engine.visitFirst(in: family, bounds: bounds, snapshot: snapshot) { key, _ in
+          _ = try engine.visitEntry(at: 0, in: family, bounds: bounds, snapshot: snapshot) { key, _ in
             found = key.withByteView { $0.bytes }
           }
           return found

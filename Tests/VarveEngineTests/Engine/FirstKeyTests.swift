@@ -19,12 +19,24 @@ struct FirstKeyTests {
         var cursor = try engine.cursor(in: family, bounds: bounds, snapshot: snapshot)
         try cursor.seekToFirst()
         var calls = 0
-        let isFound = try engine.visitFirst(in: family, bounds: bounds, snapshot: snapshot) { key, value in
+        let passed = try engine.visitEntry(at: 0, in: family, bounds: bounds, snapshot: snapshot) { key, value in
           calls += 1
           #expect(key.copied == cursor.keyBytes && value.copied == cursor.valueBytes)
         }
-        #expect(isFound == cursor.isValid && calls == (isFound ? 1 : 0))
-        emptyCount += isFound ? 0 : 1
+        #expect(passed == 0 && calls == (cursor.isValid ? 1 : 0))
+        emptyCount += 1 - calls
+        guard random.oneIn(20) else { continue }
+        let offset = random.oneIn(3) ? Int.max : random.below(3_000)
+        var steps = 0
+        while cursor.isValid, steps < offset {
+          steps += 1
+          try cursor.next()
+        }
+        var found: [UInt8]?
+        let before = try engine.visitEntry(at: offset, in: family, bounds: bounds, snapshot: snapshot) { key, _ in
+          found = key.copied
+        }
+        #expect(before == steps && found == (cursor.isValid ? cursor.keyBytes : nil))
       }
     }
     #expect(emptyCount > 0 && emptyCount < 200, "\(emptyCount) ranges were empty")
@@ -39,7 +51,7 @@ struct FirstKeyTests {
     try engine.put([3], [2], in: family)
     func first() throws -> [UInt8]? {
       var found: [UInt8]?
-      _ = try engine.visitFirst(in: family, snapshot: snapshot) { key, _ in found = key.copied }
+      _ = try engine.visitEntry(at: 0, in: family, snapshot: snapshot) { key, _ in found = key.copied }
       return found
     }
     #expect(try first() == [5])

@@ -47,7 +47,7 @@ struct RunTreeTests {
         let index = model.lastIndex { !ByteOrder.precedes(key, $0.separator) } ?? 0
         let number = random.below(50)
         model[index].count += number
-        #expect(tree.add(number, at: key) == model[index].count)
+        #expect(unsafe tree.add(number, at: key.span.bytes) == model[index].count)
       case 4..<8:
         // A run is divided into some, sometimes into more than fit into a node.
         let index = random.below(model.count)
@@ -89,7 +89,7 @@ struct RunTreeTests {
   @Test func `a mark tells which runs have changed`() {
     var tree = RunTree(
       (0..<500).map { RunTree.Piece(separator: $0 == 0 ? [] : [UInt8($0 / 250), UInt8($0 % 250)], count: 1) })
-    tree.add(1, at: [1, 3, 9])
+    unsafe tree.add(1, at: ([1, 3, 9] as [UInt8]).span.bytes)
     tree.add(1, at: [0, 7])
     var marked: [[UInt8]] = []
     tree.forEachMarked { marked.append($0.separator) }

@@ -39,7 +39,7 @@ struct CountedWrites {
 
   /// Adds to the count of the run that has a key. Returns its count.
   @inline(__always)
-  mutating func add(_ number: Int, at key: [UInt8], _ index: Int) -> Int {
+  mutating func add(_ number: Int, at key: RawSpan, _ index: Int) -> Int {
     let count = changes[index].tree.add(number, at: key)
     if count > RunFormat.readSize { changes[index].hasLargeRuns = true }
     return count

@@ -7,16 +7,21 @@ extension Part {
   /// value; other builds count it twice, until its run is read and counted again.
   ///
   /// Complexity: a put, and O(log n) in memory. At the commit each changed run of 32 to 128 entries takes one put.
-  public func insert(_ key: [UInt8], _ value: [UInt8]) throws {
+  public func insert(_ key: RawSpan, _ value: RawSpan) throws {
     try requireCounted()
-    try open.check(keySize: key.count, valueSize: value.count)
+    try open.check(keySize: key.byteCount, valueSize: value.byteCount)
     guard let (family, pending) = try target() else { return }
-    noteWrite(family) { key }
+    noteWrite(family) { key.copied }
     if let writer = open.writer, writer.spill == nil {
-      if Self.looksAnyway { try requireValue(of: key, family, isThere: false) }
+      if Self.looksAnyway { try requireValue(of: key.copied, family, isThere: false) }
       try writer.count(1, at: key, open, slot, in: family)
     }
     try pending.put(key, value, in: family)
+  }
+
+  /// Adds an entry to a counted part, with arrays for the key and the value.
+  public func insert(_ key: [UInt8], _ value: [UInt8]) throws {
+    try unsafe insert(key.span.bytes, value.span.bytes)
   }
 
   /// Removes an entry of a counted part, whose key has a value.
@@ -29,7 +34,7 @@ extension Part {
     noteWrite(family, isPut: false) { key }
     if let writer = open.writer, writer.spill == nil {
       if Self.looksAnyway { try requireValue(of: key, family, isThere: true) }
-      try writer.count(-1, at: key, open, slot, in: family)
+      try unsafe writer.count(-1, at: key.span.bytes, open, slot, in: family)
     }
     try pending.delete(key, in: family)
   }
@@ -74,12 +79,8 @@ extension Part {
     at offset: Int, in range: StorageRange = StorageRange(), isReverse: Bool = false
   ) throws -> (key: [UInt8], value: [UInt8])? {
     try requireCounted()
-    guard let (transaction, family) = try source(),
-      let key = try key(at: offset, in: range, isReverse: isReverse, transaction, family)
-    else { return nil }
-    return try open.followed(transaction) {
-      try transaction.value(of: key, in: family).map { (key, $0) }
-    }
+    guard let (transaction, family) = try source() else { return nil }
+    return try entry(at: offset, in: range, isReverse: isReverse, transaction, family)
   }
 
   /// Returns a cursor over the entries of a range from an offset on, as `cursor` does. With `isReverse` the offset
@@ -90,7 +91,7 @@ extension Part {
     try requireCounted()
     if offset == 0 { return try cursor(range, isReverse: isReverse, keysOnly: keysOnly) }
     guard let (transaction, family) = try source(),
-      let key = try key(at: offset, in: range, isReverse: isReverse, transaction, family)
+      let key = try entry(at: offset, in: range, isReverse: isReverse, transaction, family)?.key
     else { return PartCursor(nil, open) }
     let rest =
       isReverse ? StorageRange(lower: range.lower, upper: key + [0]) : StorageRange(lower: key, upper: range.upper)
@@ -115,9 +116,9 @@ extension Part {
     }
   }
 
-  private func key(
+  private func entry(
     at offset: Int, in range: StorageRange, isReverse: Bool, _ transaction: ReadTransaction, _ family: StorageFamily
-  ) throws -> [UInt8]? {
+  ) throws -> (key: [UInt8], value: [UInt8])? {
     transaction.noteRead(of: range, in: family)
     if offset < 0 || range.isEmpty { return nil }
     return try open.followed(transaction) {
@@ -129,15 +130,15 @@ extension Part {
         ? try transaction.rank(ofEnd: range.upper, in: family, tree) - 1 - offset
         : try transaction.rank(of: range.lower, in: family, tree) + offset
       guard let run = tree.run(at: place) else { return nil }
-      guard let key = try transaction.visitedKey(at: place - run.before, of: run.range, in: family) else {
+      guard let entry = try transaction.visitedEntry(at: place - run.before, of: run.range, in: family) else {
         throw DatabaseError(
           .corruption,
           "part \"\(open.registered.traits.parts[slot].name)\" of extension \"\(open.name)\" has fewer entries than "
             + "were counted; a repair counts them again")
       }
       let isInside =
-        !ByteOrder.precedes(key, range.lower) && (range.upper.map { ByteOrder.precedes(key, $0) } ?? true)
-      return isInside ? key : nil
+        !ByteOrder.precedes(entry.key, range.lower) && (range.upper.map { ByteOrder.precedes(entry.key, $0) } ?? true)
+      return isInside ? entry : nil
     }
   }
 

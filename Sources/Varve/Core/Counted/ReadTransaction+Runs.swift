@@ -58,33 +58,30 @@ extension ReadTransaction {
   /// Returns the number of entries of a range, by visiting them.
   final func visitedCount(of range: StorageRange, in family: StorageFamily) throws -> Int {
     if range.isEmpty { return 0 }
+    guard let writing else { return try snapshot.visitRow(at: .max, of: range, in: family) { _, _ in } }
     var count = 0
-    let body: (RawSpan, RawSpan) -> Bool = { _, _ in
+    try writing.visitRows(of: range, in: family) { _, _ in
       count += 1
       return true
-    }
-    if let writing {
-      try writing.visitRows(of: range, in: family, body)
-    } else {
-      try snapshot.visitRows(of: range, in: family, body)
     }
     return count
   }
 
-  /// Returns the key of the entry at an offset of a range, by visiting the entries before it.
-  final func visitedKey(at offset: Int, of range: StorageRange, in family: StorageFamily) throws -> [UInt8]? {
+  /// Returns the entry at an offset of a range, by visiting the entries before it.
+  final func visitedEntry(
+    at offset: Int, of range: StorageRange, in family: StorageFamily
+  ) throws -> (key: [UInt8], value: [UInt8])? {
+    if range.isEmpty { return nil }
+    var found: (key: [UInt8], value: [UInt8])?
+    guard let writing else {
+      try snapshot.visitRow(at: offset, of: range, in: family) { found = ($0.copied, $1.copied) }
+      return found
+    }
     var rest = offset
-    var found: [UInt8]?
-    let body: (RawSpan, RawSpan) -> Bool = { key, _ in
-      if rest == 0 { found = key.copied }
+    try writing.visitRows(of: range, in: family) { key, value in
+      if rest == 0 { found = (key.copied, value.copied) }
       rest -= 1
       return found == nil
-    }
-    if range.isEmpty { return nil }
-    if let writing {
-      try writing.visitRows(of: range, in: family, body)
-    } else {
-      try snapshot.visitRows(of: range, in: family, body)
     }
     return found
   }

@@ -100,7 +100,7 @@ final class RunNode: @unchecked Sendable {
 
   /// Returns the last slot whose key is at or before `key`, or with `isStrict` before it. The first slot takes the keys
   /// before its own, too.
-  func slot(of key: [UInt8], isStrict: Bool = false) -> Int {
+  func slot(of key: RawSpan, isStrict: Bool = false) -> Int {
     unsafe key.withUnsafeBytes { key in
       unsafe state.pointee.keyBytes.withUnsafeBytes { bytes in
         let keyEnds = keyEnds
@@ -123,6 +123,8 @@ final class RunNode: @unchecked Sendable {
       }
     }
   }
+
+  func slot(of key: [UInt8], isStrict: Bool = false) -> Int { unsafe slot(of: key.span.bytes, isStrict: isStrict) }
 
   // MARK: - Changes
 

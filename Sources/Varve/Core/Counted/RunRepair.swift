@@ -78,7 +78,7 @@ package struct RunUpdate {
   }
 
   /// Notes that an entry is added or removed that did not exist, or existed, before.
-  package mutating func add(_ number: Int, at key: [UInt8]) { tree.add(number, at: key) }
+  package mutating func add(_ number: Int, at key: [UInt8]) { unsafe tree.add(number, at: key.span.bytes) }
 
   /// Writes the counts that have changed. They belong into the same commit as the entries.
   package mutating func write(to batch: inout StorageBatch) {

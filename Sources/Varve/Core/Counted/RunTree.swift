@@ -106,7 +106,7 @@ struct RunTree: Sendable {
 
   /// Adds to the count of the run that has a key, and marks the run. Returns its count.
   @discardableResult
-  mutating func add(_ number: Int, at key: [UInt8]) -> Int {
+  mutating func add(_ number: Int, at key: RawSpan) -> Int {
     if !isKnownUniquelyReferenced(&root) { root = root.copy() }
     var node = root
     while true {

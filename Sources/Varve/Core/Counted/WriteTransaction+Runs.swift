@@ -5,10 +5,10 @@ extension WriteTransaction {
   ///
   /// `open` is the extension, and `slot` the index of its part.
   @inline(__always)
-  func count(_ number: Int, at key: [UInt8], _ open: OpenExtension, _ slot: Int, in family: StorageFamily) throws {
+  func count(_ number: Int, at key: RawSpan, _ open: OpenExtension, _ slot: Int, in family: StorageFamily) throws {
     let index = try countedWrites.index(of: family) ?? beginCounting(open.registered, slot, in: family)
     let count = countedWrites.add(number, at: key, index)
-    if count < 0 { try recount(at: key, index) }
+    if count < 0 { try recount(at: key.copied, index) }
   }
 
   @inline(never)
@@ -29,7 +29,7 @@ extension WriteTransaction {
     // The entry at the key is removed only after this call.
     let count = try visitedCount(of: run.range, in: family)
     let isThere = try pending.withValue(of: key, in: family) { _ in true } ?? false
-    _ = countedWrites.add(count - (isThere ? 1 : 0) - run.count, at: key, index)
+    _ = unsafe countedWrites.add(count - (isThere ? 1 : 0) - run.count, at: key.span.bytes, index)
   }
 
   /// Adjusts the counts for a range whose entries are removed after this call. At most two runs are counted.

@@ -9,20 +9,31 @@ final class OpenExtension {
   let content: ExtensionContent?
   /// The object that the extension made for the transaction, or `nil` before that and after the transaction's end.
   private(set) var listener: (any ExtensionTransaction)?
+  private struct State {
+    var reader: ReadTransaction?
+    var writer: WriteTransaction?
+    var families: [StorageFamily?]
+  }
+
+  /// Behind a pointer, because fields of a class would be checked for exclusive access with each entry that is written.
+  private let state: StatePointer<State>
   /// The transaction, until it ends; its end breaks the reference cycle, because the transaction owns the extension's
   /// object, which owns this one.
-  private(set) var reader: ReadTransaction?
-  private(set) var writer: WriteTransaction?
+  var reader: ReadTransaction? { @inline(__always) get { state.pointee.reader } }
+  var writer: WriteTransaction? { @inline(__always) get { state.pointee.writer } }
   /// Whether another definition has come into force in the transaction. The parts can then be read, but not written.
   var isReplaced = false {
-    didSet { if isReplaced != oldValue { writer = isReplaced ? nil : reader as? WriteTransaction } }
+    didSet { if isReplaced != oldValue { state.pointee.writer = isReplaced ? nil : reader as? WriteTransaction } }
   }
   private let pending: (any StorageWriting)?
   /// The object that notes writes to observed parts, or `nil` if no part is observed.
   let partWrites: PartWrites?
   let limits: StorageLimits
   /// The families by the index of the part; `nil` for one that is not made yet, or was not used.
-  private var families: [StorageFamily?]
+  private var families: [StorageFamily?] {
+    @inline(__always) _read { yield state.pointee.families }
+    @inline(__always) _modify { yield &state.pointee.families }
+  }
   /// The parts to which writes are applied: those for which the change that is being received counts.
   var activeParts: PartSet { PartSet(rawValue: active.load(ordering: .relaxed)) }
   /// Atomic for the same reason as `HookQueue.flags`.
@@ -35,12 +46,14 @@ final class OpenExtension {
   init(_ registered: RegisteredExtension, _ transaction: ReadTransaction, _ content: ExtensionContent?) {
     self.registered = registered
     self.content = content
-    reader = transaction
-    writer = transaction as? WriteTransaction
+    let writer = transaction as? WriteTransaction
     pending = writer?.pending
     partWrites = writer?.partWrites
     limits = transaction.database.limits
-    families = writer?.spill?.families ?? content?.families ?? registered.families
+    state = StatePointer(
+      State(
+        reader: transaction, writer: writer,
+        families: writer?.spill?.families ?? content?.families ?? registered.families))
   }
 
   var name: String { registered.name }
@@ -59,9 +72,11 @@ final class OpenExtension {
   /// Releases the references when the transaction has ended.
   func end() {
     listener = nil
-    reader = nil
-    writer = nil
+    state.pointee.reader = nil
+    state.pointee.writer = nil
   }
+
+  deinit { state.destroy() }
 
   // MARK: - Changes
 

@@ -106,10 +106,14 @@ final class ChangeFacts {
   func row(in transaction: WriteTransaction) throws -> Row? {
     if facts.event == .removed { return nil }
     if let row = facts.row { return row }
-    let stored = try transaction.stored(facts.key, facts.bytes, facts.info, nil)
-    stored.object = knownObject
-    stored.metadata = facts.metadata?.value
-    stored.metadataBytes = facts.metadata?.bytes
+    let stored: StoredRow
+    do {
+      stored = try StoredRow(
+        key: facts.key, bytes: facts.bytes, info: facts.info, object: knownObject, metadata: facts.metadata?.value,
+        metadataBytes: facts.metadata?.bytes)
+    } catch let error as DatabaseError {
+      throw error.about(rowKey)
+    }
     let row = Row(stored, in: transaction)
     facts.row = row
     return row

@@ -32,10 +32,22 @@ public struct Row {
 
   /// Returns the object. Throws `.decodingFailed` if it is not of the type.
   public func object<Object: Decodable>(as type: Object.Type = Object.self) throws -> Object {
+    // The common case does without `as?`, for which the type of the optional would be looked up at each call.
+    if let known = stored.object, Swift.type(of: known) == Object.self { return Self.cast(known) }
+    return try convertedObject()
+  }
+
+  @inline(never)
+  private func convertedObject<Object: Decodable>(as type: Object.Type = Object.self) throws -> Object {
     if let known = stored.object as? Object { return known }
     let object = try transaction.database.coding.object(type, stored)
     stored.object = object
     return object
+  }
+
+  private static func cast<Known, Object>(_ known: Known) -> Object {
+    // Safety: the caller has compared the types.
+    unsafe unsafeBitCast(known, to: Object.self)
   }
 
   /// The type of the collection's objects, or `nil` if the program has not defined the collection.
@@ -94,10 +106,17 @@ final class StoredRow {
   /// The source of the metadata as of the row's read, if it is not the snapshot.
   var metadataSource: (any StorageReading)?
 
-  init(key: [UInt8], bytes: [UInt8], info: CollectionInfo) throws {
+  init(
+    key: [UInt8], bytes: [UInt8], info: CollectionInfo, object: Any? = nil, metadata: Any? = nil,
+    metadataBytes: [UInt8]? = nil, metadataSource: (any StorageReading)? = nil
+  ) throws {
     self.info = info
     self.key = key
     self.bytes = bytes
+    self.object = object
+    self.metadata = metadata
+    self.metadataBytes = metadataBytes
+    self.metadataSource = metadataSource
     (header, objectOffset) = unsafe try RowHeader.read(bytes.span.bytes)
   }
 }

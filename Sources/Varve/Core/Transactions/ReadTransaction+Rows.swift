@@ -32,9 +32,7 @@ extension ReadTransaction {
     _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, _ metadata: (any StorageReading)?
   ) throws -> StoredRow {
     do {
-      let stored = try StoredRow(key: key, bytes: bytes, info: info)
-      stored.metadataSource = metadata
-      return stored
+      return try StoredRow(key: key, bytes: bytes, info: info, metadataSource: metadata)
     } catch let error as DatabaseError {
       throw error.about(info.key(of: key))
     }

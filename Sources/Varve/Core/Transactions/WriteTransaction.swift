@@ -44,8 +44,13 @@ public final class WriteTransaction: ReadTransaction {
   /// The number of rows that were added to each collection minus those that were removed, which is written once, with
   /// the commit.
   private var addedRows: [AddedRows] = []
-  /// The changes of counted parts.
-  var countedWrites = CountedWrites()
+  /// The changes of counted parts. Behind a pointer, because a field of a class would be checked for exclusive access
+  /// with each entry that is counted.
+  var countedWrites: CountedWrites {
+    @inline(__always) _read { yield counted.pointee }
+    @inline(__always) _modify { yield &counted.pointee }
+  }
+  private let counted: StatePointer<CountedWrites>
   /// An encoded object of the program for the change set.
   var custom: [UInt8]?
   /// Whether the feed's entries of earlier commits become meaningless with this commit, so that the feed is restarted:
@@ -57,6 +62,7 @@ public final class WriteTransaction: ReadTransaction {
   init(database: DatabaseCore, snapshot: any StorageSnapshot, label: String?, spill: Spill? = nil) throws {
     self.label = label
     pending = try spill.map { SpillWriting($0, snapshot) } ?? database.backend.begin(at: snapshot)
+    counted = StatePointer(CountedWrites())
     // The edition is read before the list, so that a change in between is detected.
     extensionEdition = database.extensions.edition
     registered = database.extensions.list
@@ -66,6 +72,8 @@ public final class WriteTransaction: ReadTransaction {
     super.init(database: database, snapshot: snapshot, writing: pending, spill: spill)
     if spill != nil { hooks.rowBan = .ingestion }
   }
+
+  deinit { counted.destroy() }
 
   override var useError: DatabaseError {
     if !hasEnded, let doom { return Self.doomed(doom) }
