@@ -6,6 +6,9 @@ public import Varve
 /// `from` of `moves`, and the sections in `sectionDeletions`, by their places in the old picture; then insert the
 /// sections in `sectionInsertions`, and the rows in `insertions` and the places `to` of `moves`, by their places in the
 /// new picture. The rows of a section that is deleted or inserted are not listed: they leave and come with it.
+///
+/// Draw the rows in `updates` after that, at their new places. The old place of an update may be the new place of a
+/// move, so a user interface that takes a reload for a deletion and an insertion refuses both in one batch.
 public struct ListChanges<Group: Hashable & Sendable>: Sendable {
   /// A row that has moved.
   public struct Move: Hashable, Sendable {
