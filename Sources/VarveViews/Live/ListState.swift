@@ -19,6 +19,14 @@ public enum ListState: Sendable {
     return false
   }
 
+  /// The state when the database is closed: what is shown stays, and what was not read yet never will be.
+  var ended: ListState {
+    switch self {
+    case .notLoaded, .loading, .building: .failed(DatabaseError(.closed, "the database was closed"))
+    case .loaded, .failed: self
+    }
+  }
+
   /// The error, or `nil` if there is none.
   public var error: (any Error)? {
     if case .failed(let error) = self { return error }

@@ -1,6 +1,7 @@
 /// The rows of a list that are loaded: so many at one end, counted through all sections.
 ///
-/// A window at an end stays there when rows are inserted at it. Otherwise it keeps its rows when others come before it.
+/// A window at its end stays there when rows are inserted at it. A jump to rows elsewhere leaves the end: the window then
+/// keeps its rows, also if those between them and the end are deleted, until a jump or `grow` reaches the end again.
 public struct ListWindow: Hashable, Sendable {
   /// The end of the list at which the window is at first.
   public let edge: ListEdge
@@ -27,6 +28,8 @@ struct ListWindowPlace {
   private(set) var size: Int
   /// The loaded rows, counted through all sections.
   private(set) var rows = 0..<0
+  /// Whether a jump has left the end of the list at which the window begins.
+  private(set) var isAway = false
   private let base: Int
 
   init(_ window: ListWindow) { (edge, size, base) = (window.edge, window.count, window.count) }
@@ -36,13 +39,11 @@ struct ListWindowPlace {
     return overflow ? .max : sum
   }
 
-  /// Returns whether the window is at its end of a list of `total` rows.
-  func isAtEdge(_ total: Int) -> Bool { edge == .start ? rows.lowerBound == 0 : rows.upperBound == total }
-
   /// Moves to the end of a list at which the window begins.
   mutating func begin(_ total: Int) {
     let count = min(size, total)
     rows = edge == .start ? 0..<count : (total - count)..<total
+    isAway = false
   }
 
   /// Moves so that the first row is `lower`, if there are enough rows after it.
@@ -56,11 +57,15 @@ struct ListWindowPlace {
   mutating func center(_ row: Int, _ total: Int) {
     size = base
     place(at: row - min(size, total) / 2, total)
+    isAway = !isAtEdge(total)
   }
+
+  private func isAtEdge(_ total: Int) -> Bool { edge == .start ? rows.lowerBound == 0 : rows.upperBound == total }
 
   /// Adds rows at an edge of the window, as far as there are any.
   mutating func grow(_ edge: ListEdge, by count: Int, _ total: Int) {
     let count = max(0, count)
+    defer { if edge == self.edge, isAtEdge(total) { isAway = false } }
     switch edge {
     case .start:
       let added = min(count, rows.lowerBound)

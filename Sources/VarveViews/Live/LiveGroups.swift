@@ -75,4 +75,7 @@ public final class LiveGroups<Source: ListSource>: Observable {
 
   /// Sets an error.
   public func fail(_ error: any Error) { set(.failure(error)) }
+
+  /// Groups that were not read yet fail.
+  public func end() { registrar.withMutation(of: self, keyPath: \.state) { current = current.ended } }
 }

@@ -31,6 +31,8 @@ public final class LiveList<Source: ListSource>: Observable {
   private let reader: LiveListReader<Source>
   private var picture = LiveListPicture<Source>()
   private var conditionNumber: UInt64 = 0
+  /// Whether the database is closed, so that no condition is searched for any more.
+  private var isEnded = false
   /// For rows that were loaded, a row that was near them.
   private var departed: [ID: ID] = [:]
 
@@ -76,10 +78,10 @@ public final class LiveList<Source: ListSource>: Observable {
     return picture.state
   }
 
-  /// Whether a condition was set whose matches are not shown yet.
+  /// Whether a condition was set whose matches are not shown yet. It is false once the database is closed.
   public var isFiltering: Bool {
     registrar.access(self, keyPath: \.state)
-    return conditionNumber != picture.conditionNumber
+    return !isEnded && conditionNumber != picture.conditionNumber
   }
 
   /// Whether there are more than 10,000 matches, of which only the first ones are shown.
@@ -190,4 +192,12 @@ public final class LiveList<Source: ListSource>: Observable {
 
   /// Sets an error.
   public func fail(_ error: any Error) { set(.failed(error)) }
+
+  /// Ends the search for matches. A list that shows nothing yet fails.
+  public func end() {
+    registrar.withMutation(of: self, keyPath: \.state) {
+      isEnded = true
+      picture.state = picture.state.ended
+    }
+  }
 }

@@ -46,7 +46,6 @@ final class LiveListReader<Source: ListSource>: Sendable {
   private struct State {
     var mapping: ListMapping<Source>
     var place: ListWindowPlace
-    var hasBegun = false
     var rows: [Row] = []
     /// The elements that may have changed since the rows were read, or `nil` if any may have.
     var changed: Set<ID>? = []
@@ -118,7 +117,6 @@ final class LiveListReader<Source: ListSource>: Sendable {
       state.mapping.isReconfigured = true
       state.conditionNumber = number
     }
-    let totalBefore = state.mapping.count
     var changes = try state.mapping.advance(by: step)
     state.changed = Self.union(state.changed, state.mapping.lastChanged)
     if state.changes != nil || isUnapplied { changes = .reload(from: changes.from, to: changes.to) }
@@ -126,7 +124,7 @@ final class LiveListReader<Source: ListSource>: Sendable {
     state.changes = changes
     var departed: [ID: ID] = [:]
     if state.mapping.snapshot != nil {
-      departed = try state.mapping.read { tx in try readRows(request, totalBefore, tx, &state) }
+      departed = try state.mapping.read { tx in try readRows(request, tx, &state) }
     }
     state.changes = nil
     var picture = makePicture(state)
@@ -143,14 +141,12 @@ final class LiveListReader<Source: ListSource>: Sendable {
 
   /// Reads the rows of the window. Returns what was near the rows that have gone.
   private func readRows(
-    _ request: Request, _ totalBefore: Int, _ tx: ReadTransaction, _ state: inout State
+    _ request: Request, _ tx: ReadTransaction, _ state: inout State
   ) throws -> [ID: ID] {
     let mapping = state.mapping
     let total = mapping.count
     var place = state.place
-    if !state.hasBegun || state.rows.isEmpty {
-      place.begin(total)
-    } else if place.isAtEdge(totalBefore) {
+    if state.rows.isEmpty || !place.isAway {
       place.begin(total)
     } else {
       place.place(at: try anchor(state, tx) ?? place.rows.lowerBound, total)
@@ -184,7 +180,7 @@ final class LiveListReader<Source: ListSource>: Sendable {
       state.prefetched[index] = try row(id, tx)
     }
     defer {
-      (state.rows, state.place, state.hasBegun, state.changed) = (rows, place, true, [])
+      (state.rows, state.place, state.changed) = (rows, place, [])
     }
     return Self.departed(from: state.rows.map(\.id), to: Set(ids))
   }

@@ -220,4 +220,68 @@ struct LiveFaultTests {
     list.grow(at: .end)
     list.filter { _ in false }
   }
+
+  @Test func `a list of a closed database searches for nothing`() async throws {
+    try shelf.fill([("a", 0..<3)])
+    let scope = LiveScope(shelf.database)
+    let list = LiveList(shelf.source, in: scope)
+    try await list.catchUp()
+    let gate = ReadGate()
+    list.filter { _ in
+      gate.pass()
+      return true
+    }
+    await gate.reached()
+    #expect(list.isFiltering)
+    async let closed: Void = shelf.database.close()
+    gate.open()
+    try await closed
+    await waitUntil { !list.isFiltering }
+    list.filter { $0.id == 1 }
+    #expect(!list.isFiltering && list.text == "a:0,1,2")
+    // What is made later says why it is empty, and the others stay as they are.
+    let wasLoaded = list.state.isLoaded
+    for scope in [scope, LiveScope(shelf.database)] {
+      let later = LiveList(shelf.source, where: { $0.id == 1 }, in: scope)
+      let groups = LiveGroups(shelf.source, in: scope)
+      await waitUntil { later.state.error != nil && groups.state.error != nil }
+      #expect((later.state.error as? DatabaseError)?.code == .closed && !later.isFiltering)
+      #expect((groups.state.error as? DatabaseError)?.code == .closed)
+    }
+    #expect(list.state.isLoaded == wasLoaded)
+  }
+
+  @Test(arguments: [ListEdge.start, .end])
+  func `a window that a jump has moved away stays at its rows`(edge: ListEdge) async throws {
+    func end(_ ids: Range<Int>) -> [Int] { edge == .end ? Array(ids) : ids.map { 99 - $0 }.reversed() }
+    try shelf.fill([("a", 0..<100)])
+    let list = LiveList(shelf.source, window: edge == .end ? .last(5) : .first(5))
+    try await list.catchUp()
+    let middle = edge == .end ? 20 : 79
+    list.jump(to: middle)
+    await waitUntil { list.rows.contains { $0.id == middle } }
+    let shown = list.rows.map(\.id)
+    #expect(shown == end(18..<23))
+    // All rows between the window and the end of the list go, and others come there.
+    try shelf.write { tx in for id in end(23..<100) { try tx.remove(key: id, in: "items") } }
+    try await list.catchUp()
+    #expect(list.rows.map(\.id) == shown && list.count == 23)
+    try shelf.set(end(30..<40).map { Item(id: $0, group: "a", rank: $0) })
+    try await list.catchUp()
+    #expect(list.rows.map(\.id) == shown)
+    // Growing up to the end of the list, or a jump to it, is a return.
+    list.grow(at: edge, by: 10)
+    await waitUntil { list.rows.count == 15 }
+    try shelf.set(end(40..<41).map { Item(id: $0, group: "a", rank: $0) })
+    try await list.catchUp()
+    #expect(list.rows.map(\.id).contains(end(40..<41)[0]) && list.rows.count == 15)
+    list.jump(to: middle)
+    await waitUntil { list.rows.count == 5 }
+    #expect(list.rows.map(\.id) == shown)
+    list.jump(to: end(40..<41)[0])
+    await waitUntil { list.rows.map(\.id) != shown }
+    try shelf.set(end(41..<42).map { Item(id: $0, group: "a", rank: $0) })
+    try await list.catchUp()
+    #expect(list.rows.map(\.id) == end(37..<42))
+  }
 }

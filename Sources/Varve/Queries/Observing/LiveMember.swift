@@ -5,6 +5,13 @@ public protocol LiveMember: AnyObject, Sendable {
   var reading: LiveReading { get }
   /// Receives an error that prevents the value from being read. The next commit leads to another attempt.
   func fail(_ error: any Error)
+  /// Receives that the database is closed: nothing is read any more.
+  func end()
+}
+
+@_spi(Extensions) extension LiveMember {
+  /// Does nothing.
+  public func end() {}
 }
 
 /// How a member of a scope reads its value, on a thread of the database.

@@ -22,6 +22,8 @@ public final class LiveScope {
   private var connection: Connection?
   /// The members whose values were read last.
   private var valued: Set<ObjectIdentifier> = []
+  /// Whether the database is closed.
+  private var isClosed = false
   private nonisolated let waker = LiveWaker()
 
   private struct WeakMember {
@@ -36,6 +38,7 @@ public final class LiveScope {
   /// Adds a member, which receives its first value with the next update.
   @_spi(Extensions) public func add(_ member: any LiveMember) {
     members[ObjectIdentifier(member)] = WeakMember(member: member)
+    if isClosed { return member.end() }
     if task == nil { begin() } else { wake() }
   }
 
@@ -48,7 +51,9 @@ public final class LiveScope {
     let watcher = LiveWatcher(core)
     let held: HeldObservation
     do { held = try core.observations.observe(.watched(watcher, collection: nil), in: core) } catch {
-      return fail(error)
+      fail(error)
+      if let error = error as? DatabaseError, error.code == .closed { close() }
+      return
     }
     waker.begin(held.observation)
     task = Task { [weak self] in
@@ -56,13 +61,14 @@ public final class LiveScope {
         while try await held.observation.next() != nil {
           guard let update = self?.nextUpdate(core, watcher) else { return }
           do {
-            guard let read = try await update.read() else { return }
+            guard let read = try await update.read() else { break }
             held.observation.didSee(read.version)
             self?.apply(read)
           } catch let error where !(error is CancellationError) {
             self?.fail(error)
           }
         }
+        self?.close()
       } catch { self?.end(error) }
     }
   }
@@ -108,6 +114,14 @@ public final class LiveScope {
     connection = nil
     waker.begin(nil)
     fail(error)
+  }
+
+  /// Notes that the database is closed. Members keep what they show.
+  private func close() {
+    isClosed = true
+    connection = nil
+    waker.begin(nil)
+    for member in members.values { member.member?.end() }
   }
 
   private func fail(_ error: any Error) {
