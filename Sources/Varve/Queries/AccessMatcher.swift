@@ -8,13 +8,16 @@ struct AccessMatcher<Format: StoreFormat> {
   /// Whether the access is for counts. The identifier may then be the last field of an index, after the fields of the
   /// order, which anchors of pages do not have; and `!= nil` is one range.
   let isCounted: Bool
+  /// Whether an index that leaves out invalid rows counts as one that has all of them, to find out what it is for.
+  let ignoresSkips: Bool
 
   /// The maximum number of ranges that are made by combining the values of several fields.
   private static var rangesMaximum: Int { 4_096 }
 
-  init(_ query: StoreQuery<Format>, isCounted: Bool = false) {
+  init(_ query: StoreQuery<Format>, isCounted: Bool = false, ignoresSkips: Bool = false) {
     self.query = query
     self.isCounted = isCounted
+    self.ignoresSkips = ignoresSkips
   }
 
   func orderFields(
@@ -41,7 +44,7 @@ struct AccessMatcher<Format: StoreFormat> {
       }
       for other in wanted.others where !branch.others.contains(where: { $0 == other }) { return false }
     }
-    if !declaration.skipsInvalid { return true }
+    if !declaration.skipsInvalid || ignoresSkips { return true }
     // Rows with a value that has no key are not in the index.
     return declaration.fields.allSatisfy { field in
       field.keyType.hasKeyForEachValue || branch.set(of: field.path).map { !$0.hasUnkeyed } ?? false

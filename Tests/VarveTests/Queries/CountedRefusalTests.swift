@@ -99,9 +99,7 @@ struct CountedRefusalTests {
     try expect(
       tomes.query.filter { $0.year > 3 }.sorted(by: \.title),
       "it restricts year to a range, so sort it by that field first")
-    try expect(
-      tomes.query,
-      "it has no order but that of the identifiers: sort it by a field, or ask the store for its instances")
+    try expect(tomes.query, "if `id` is a stored property, declare `Index(\\.id, counted: true)`")
   }
 
   @Test func `without the format there is no index to ask`() throws {

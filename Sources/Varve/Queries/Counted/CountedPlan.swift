@@ -30,10 +30,10 @@ final class CountedPlan<Format: StoreFormat>: Sendable {
   }
 
   private static func accesses(
-    _ query: StoreQuery<Format>, _ inOrder: StoreQuery<Format>, _ branch: Branch
+    _ query: StoreQuery<Format>, _ inOrder: StoreQuery<Format>, _ branch: Branch, ignoringSkips: Bool = false
   ) throws -> (counting: [CountedAccess], ordered: [CountedAccess]) {
     var (counting, ordered) = ([CountedAccess](), [CountedAccess]())
-    let matcher = AccessMatcher(inOrder, isCounted: true)
+    let matcher = AccessMatcher(inOrder, isCounted: true, ignoresSkips: ignoringSkips)
     for (slot, index) in try DeclaredIndexes<Format>.found().list.enumerated() where index.plan.isCounted {
       guard matcher.holdsAll(index.declaration, of: branch) else { continue }
       for access in accesses(slot, index.declaration, branch, matcher) {
@@ -78,15 +78,27 @@ extension CountedPlan {
   var isEmpty: Bool { branches.isEmpty }
 
   /// Returns the accesses by which the rows of the query are divided into sections by a field.
-  func sections(by path: FieldPath) throws -> [SectionAccess] {
+  func sections(by path: FieldPath) throws -> [SectionAccess] { try sections(by: path, ignoringSkips: false) }
+
+  private func sections(by path: FieldPath, ignoringSkips: Bool) throws -> [SectionAccess] {
     guard branches.count == 1, let branch = branches.first else { return [] }
-    let matcher = AccessMatcher(query, isCounted: true)
+    let matcher = AccessMatcher(query, isCounted: true, ignoresSkips: ignoringSkips)
     return try DeclaredIndexes<Format>.found().list.enumerated().compactMap { slot, index in
       guard index.plan.isCounted, !index.declaration.kind.hasSeveralValues,
         matcher.holdsAll(index.declaration, of: branch)
       else { return nil }
       return sections(by: path, slot, index.declaration, branch, matcher)
     }
+  }
+
+  /// Returns the name of an index that would have the offsets of the query, or its sections by a field, if it did not
+  /// leave out invalid rows.
+  func indexWithSkips(_ section: FieldPath?) throws -> String? {
+    guard branches.count == 1 else { return nil }
+    let slot =
+      try section.map { try sections(by: $0, ignoringSkips: true).first?.slot }
+      ?? Self.accesses(query, query, branches[0], ignoringSkips: true).ordered.first?.slot
+    return try slot.map { try DeclaredIndexes<Format>.found().list[$0].name }
   }
 
   private func sections(
