@@ -10,7 +10,7 @@ struct PublicNamesTests {
   /// internal lowers it.
   private static let counts = [
     "Varve": 190, "VarveEngine": 207, "VarveInspection": 34, "VarveRelationships": 23, "VarveTaskQueue": 0,
-    "VarveTasks": 50, "VarveTasksService": 0, "VarveTesting": 19, "VarveViews": 19,
+    "VarveTasks": 50, "VarveTasksService": 0, "VarveTesting": 19, "VarveViews": 0,
   ]
 
   /// Names that the standard library requires of a conformance, or calls by itself.
