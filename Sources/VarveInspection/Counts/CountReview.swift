@@ -61,6 +61,8 @@ public struct CountReview: Sendable {
   public internal(set) var differences: [Difference] = []
 }
 
+extension CountReview: DifferenceReview {}
+
 extension DatabaseInspector {
   /// Compares the entries of all counted parts with their counts, without the code of the program.
   ///
@@ -73,28 +75,15 @@ extension DatabaseInspector {
     limit: Int = 100, progress: (_ done: Int) -> Void = { _ in }, fault: (any Error) throws -> Void
   ) throws -> CountReview {
     var review = CountReview()
-    var done = 0
-    var cursor = FamilyCursor(StorageRange(prefix: CatalogKey.extensions), in: catalog, of: snapshot, isReverse: false)
-    while let (key, value) = try cursor.next() {
-      let name: String
-      let whole: ExtensionRecord
-      do {
-        name = try CatalogKey.name(in: key)
-        whole = try ExtensionRecord(value, name: name)
-      } catch {
-        try fault(error)
-        continue
-      }
+    var examined = ExaminedCount()
+    try forEachRecord(fault: fault) { name, whole in
       for record in [whole] + (whole.shadow.map { [$0] } ?? []) {
         for stored in record.storedCounts {
           var counts = RunReview(entries: families[stored.entries], runs: families[stored.runs], in: snapshot)
           try counts.run {
-            done += 1
-            if done % 1_024 == 0 { progress(done) }
+            examined.add(progress)
           } _: { fault in
-            review.differenceCount += 1
-            if review.differences.count >= limit { return }
-            review.differences.append(CountReview.Difference(fault, name, stored.part.name))
+            review.note(CountReview.Difference(fault, name, stored.part.name), limit: limit)
           }
           review.partCount += 1
           review.runCount += counts.runCount

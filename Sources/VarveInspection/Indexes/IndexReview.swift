@@ -71,6 +71,8 @@ public struct IndexReview: Sendable {
   public internal(set) var differences: [Difference] = []
 }
 
+extension IndexReview: DifferenceReview {}
+
 extension DatabaseInspector {
   /// Compares indexes with the rows of their collections, by the values that each row emitted when it was written.
   ///
@@ -101,19 +103,20 @@ extension DatabaseInspector {
     let collections = try groups.map { try knownCollection($0[0].collection) }
     // An index has about as many entries as the collection has rows.
     let total = zip(groups, collections).reduce(0) { $0 + ($1.1?.rowCount ?? 0) * ($1.0.count + 1) }
-    var done = 0
+    var examined = ExaminedCount()
     try withoutActuallyEscaping(progress) { progress in
       for (group, collection) in zip(groups, collections) {
         var comparison = IndexComparison(group, group[0].emitted, collection, in: snapshot) {
-          done += 1
-          if done % 1_024 == 0 { progress(done, max(done, total)) }
+          examined.add { progress($0, max($0, total)) }
         }
-        let note = { (fault: IndexFault) in review.note(fault, of: group[0].collection, limit: limit) }
+        let note = { (fault: IndexFault) in
+          review.note(IndexReview.Difference(fault, of: group[0].collection), limit: limit)
+        }
         try comparison.compareRows(comparesEntries: true, note)
         for index in group { try comparison.compareEntries(of: index, note) }
         for index in group where index.isCounted {
           var counts = RunReview(entries: index.entries, runs: index.runs, in: snapshot)
-          try counts.run { review.note($0, of: index, limit: limit) }
+          try counts.run { review.note(IndexReview.Difference($0, of: index), limit: limit) }
         }
         review.rowCount += comparison.rowCount
         review.entryCount += comparison.entryCount
@@ -132,21 +135,11 @@ extension DatabaseInspector {
   }
 }
 
-extension IndexReview {
-  fileprivate mutating func note(_ fault: IndexFault, of collection: String, limit: Int) {
-    differenceCount += 1
-    if differences.count < limit { differences.append(Difference(fault, of: collection)) }
-  }
-
-  fileprivate mutating func note(_ fault: RunFault, of index: InspectedIndex, limit: Int) {
-    differenceCount += 1
-    if differences.count >= limit { return }
-    differences.append(
-      Difference(kind: .count, collection: index.collection, index: index.name, row: nil, value: "\(fault.text)"))
-  }
-}
-
 extension IndexReview.Difference {
+  fileprivate init(_ fault: RunFault, of index: InspectedIndex) {
+    self.init(kind: .count, collection: index.collection, index: index.name, row: nil, value: fault.text)
+  }
+
   fileprivate init(_ fault: IndexFault, of collection: String) {
     func row(_ bytes: [UInt8]) -> RowKey { RowKey(collection: collection, bytes: bytes) }
     func about(_ kind: Kind, _ index: InspectedIndex?, _ row: RowKey?, _ value: [UInt8]?) -> Self {

@@ -88,22 +88,16 @@ extension DatabaseInspector {
   ) throws -> [InspectedIndex] {
     var found: [InspectedIndex] = []
     var isKnown = collection == nil
-    var cursor = FamilyCursor(StorageRange(prefix: CatalogKey.extensions), in: catalog, of: snapshot, isReverse: false)
-    while let (key, value) = try cursor.next() {
-      do {
-        let record = try ExtensionRecord(value, name: try CatalogKey.name(in: key))
-        guard let owner = IndexFormat.collection(of: record), collection == nil || owner == collection else { continue }
-        isKnown = true
-        for part in record.contentParts {
-          guard let name = IndexFormat.index(ofPart: part.name) else { continue }
-          do {
-            found.append(try index(name, of: owner, part, record))
-          } catch {
-            try fault(error)
-          }
+    try forEachRecord(fault: fault) { _, record in
+      guard let owner = IndexFormat.collection(of: record), collection == nil || owner == collection else { return }
+      isKnown = true
+      for part in record.contentParts {
+        guard let name = IndexFormat.index(ofPart: part.name) else { continue }
+        do {
+          found.append(try index(name, of: owner, part, record))
+        } catch {
+          try fault(error)
         }
-      } catch {
-        try fault(error)
       }
     }
     // A collection without indexes is accepted, and an unknown name is rejected.

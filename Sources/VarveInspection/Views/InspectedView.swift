@@ -80,11 +80,9 @@ extension DatabaseInspector {
   /// and a search in the tables' indexes for each view.
   public func views(fault: (any Error) throws -> Void) throws -> [InspectedView] {
     var found: [InspectedView] = []
-    var cursor = FamilyCursor(StorageRange(prefix: CatalogKey.extensions), in: catalog, of: snapshot, isReverse: false)
-    while let (key, value) = try cursor.next() {
+    try forEachRecord(fault: fault) { name, record in
       do {
-        let name = try CatalogKey.name(in: key)
-        if let view = try view(name, try ExtensionRecord(value, name: name)) { found.append(view) }
+        if let view = try view(name, record) { found.append(view) }
       } catch {
         try fault(error)
       }

@@ -47,6 +47,8 @@ public struct ViewReview: Sendable {
   public internal(set) var differences: [Difference] = []
 }
 
+extension ViewReview: DifferenceReview {}
+
 extension DatabaseInspector {
   /// Compares what views keep: the places of rows with the entries of groups, both with the rows, and the entries with
   /// the counts.
@@ -66,15 +68,13 @@ extension DatabaseInspector {
     let names = try collectionNames()
     var collections: [String: InspectedCollection] = [:]
     for collection in try self.collections(fault: { _ in }) { collections[collection.name] = collection }
-    var done = 0
+    var examined = ExaminedCount()
     for view in review.views {
       var comparison = ViewComparison(inspector: self, view: view, names: names, collections: collections)
       try comparison.run {
-        done += 1
-        if done % 1_024 == 0 { progress(done) }
+        examined.add(progress)
       } _: { difference in
-        review.differenceCount += 1
-        if review.differences.count < limit { review.differences.append(difference) }
+        review.note(difference, limit: limit)
       }
       review.rowCount += comparison.rowCount
       review.entryCount += comparison.entryCount

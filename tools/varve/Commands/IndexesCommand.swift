@@ -48,57 +48,29 @@ struct IndexesCommand: ParsableCommand {
 
   func run() throws {
     if let rebuild { return try runRebuild(rebuild) }
-    let faults = RowFaults(asJSON: output.json)
-    let sink = try ByteSink.standardOutput()
-    let isGood = try database.inspecting { inspector in
-      let indexes = try inspector.indexes(of: collection) { faults.report($0) }
-      return verify ? try printReview(of: indexes, inspector, sink) : try printList(of: indexes, inspector, sink)
+    try ListingOutput.run(database, output) { listing, inspector in
+      let indexes = try inspector.indexes(of: collection) { listing.faults.report($0) }
+      if verify { return try printReview(of: indexes, inspector, listing) }
+      try listing.write(
+        try indexes.map { IndexRow($0, entries: try inspector.entryCount(of: $0)) }, table: IndexRow.table)
+      return true
     }
-    try sink.finish()
-    guard isGood else { throw ExitStatus.answerIsNo.asError }
-    try faults.finish()
-  }
-
-  private func printList(
-    of indexes: [InspectedIndex], _ inspector: DatabaseInspector, _ sink: ByteSink
-  ) throws -> Bool {
-    let rows = try indexes.map { IndexRow($0, entries: try inspector.entryCount(of: $0)) }
-    if output.json {
-      for row in rows { try sink.writeJSON(row) }
-    } else {
-      for line in IndexRow.table(rows) { try sink.writeLine(line) }
-    }
-    return true
   }
 
   // MARK: - Verifying
 
   private func printReview(
-    of indexes: [InspectedIndex], _ inspector: DatabaseInspector, _ sink: ByteSink
+    of indexes: [InspectedIndex], _ inspector: DatabaseInspector, _ listing: ListingOutput
   ) throws -> Bool {
-    let review: IndexReview
-    do {
-      var bar = ProgressBar("verify", isQuiet: output.json)
-      defer { bar.end() }
-      review = try inspector.verify(indexes, limit: limit ?? 100) { bar.show(rows: $0, of: $1) }
-    } catch let error as DatabaseError where error.code == .corruption {
-      // A block that can't be read is a finding of this command, not a failure.
-      let row = ErrorRow(error)
-      try output.json ? sink.writeJSON(row) : sink.writeLine("damaged: \(row.text)")
-      return false
+    let review = try listing.review { bar in
+      try inspector.verify(indexes, limit: limit ?? 100) { bar.show(rows: $0, of: $1) }
     }
+    guard let review else { return false }
     for difference in review.differences {
-      try output.json ? sink.writeJSON(DifferenceRow(difference)) : sink.writeLine(DifferenceRow.text(difference))
+      try listing.write(DifferenceRow(difference), PrintableText.text("\(difference)"))
     }
-    if output.json {
-      try sink.writeJSON(ReviewRow(review))
-    } else {
-      for index in review.skipped {
-        try sink.writeLine("not compared: index \"\(index.name)\" of \(index.collection) is \(index.state)")
-      }
-      try sink.writeLine(ReviewRow(review).text)
-    }
-    return review.differenceCount == 0
+    let skipped = review.skipped.map { "index \"\($0.name)\" of \($0.collection) is \($0.state)" }
+    return try listing.finish(ReviewRow(review), skipped: skipped)
   }
 
   // MARK: - Rebuilding
@@ -193,32 +165,6 @@ private struct DifferenceRow: Encodable {
     index = difference.index
     key = difference.row?.text
     value = difference.value
-  }
-
-  static func text(_ difference: IndexReview.Difference) -> String {
-    PrintableText.text("\(difference)")
-  }
-}
-
-/// The result of a comparison.
-private struct ReviewRow: Encodable {
-  let indexes: Int
-  let skipped: Int
-  let rows: Int
-  let entries: Int
-  let differences: Int
-
-  init(_ review: IndexReview) {
-    indexes = review.indexes.count
-    skipped = review.skipped.count
-    rows = review.rowCount
-    entries = review.entryCount
-    differences = review.differenceCount
-  }
-
-  var text: String {
-    let found = differences == 0 ? "no differences found" : "\(differences) differences found"
-    return "\(found): \(indexes) indexes, \(rows) rows, \(entries) entries"
   }
 }
 

@@ -57,47 +57,36 @@ struct ViewsCommand: ParsableCommand {
 
   func run() throws {
     if rebuild, let name { return try runRebuild(name) }
-    let faults = RowFaults(asJSON: output.json)
-    let sink = try ByteSink.standardOutput()
-    let isGood = try database.inspecting { inspector in
-      if verify { return try printReview(inspector, sink, faults) }
-      guard let name else { return try printList(inspector, sink, faults) }
+    try ListingOutput.run(database, output) { listing, inspector in
+      if verify { return try printReview(inspector, listing) }
+      guard let name else { return try printList(inspector, listing) }
       let view = try inspector.view(name)
-      return try group.map { try printRows(of: $0, view, inspector, sink, faults) }
-        ?? printGroups(of: view, inspector, sink, faults)
+      return try group.map { try printRows(of: $0, view, inspector, listing) }
+        ?? printGroups(of: view, inspector, listing)
     }
-    try sink.finish()
-    guard isGood else { throw ExitStatus.answerIsNo.asError }
-    try faults.finish()
   }
 
   // MARK: - Listing
 
-  private func printList(_ inspector: DatabaseInspector, _ sink: ByteSink, _ faults: RowFaults) throws -> Bool {
-    let views = try inspector.views { faults.report($0) }
-    let rows = try views.map { ViewRow($0, rows: try inspector.rowCount(of: $0)) }
-    if output.json {
-      for row in rows { try sink.writeJSON(row) }
-    } else {
-      for line in ViewRow.table(rows) { try sink.writeLine(line) }
-    }
+  private func printList(_ inspector: DatabaseInspector, _ listing: ListingOutput) throws -> Bool {
+    let views = try inspector.views { listing.faults.report($0) }
+    try listing.write(try views.map { ViewRow($0, rows: try inspector.rowCount(of: $0)) }, table: ViewRow.table)
     return true
   }
 
   private func printGroups(
-    of view: InspectedView, _ inspector: DatabaseInspector, _ sink: ByteSink, _ faults: RowFaults
+    of view: InspectedView, _ inspector: DatabaseInspector, _ listing: ListingOutput
   ) throws -> Bool {
     try inspector.groups(of: view) {
-      faults.report($0)
+      listing.faults.report($0)
     } _: { text, _, count in
-      try output.json
-        ? sink.writeJSON(GroupRow(group: text, rows: count)) : sink.writeLine("\(text)\t\(count)")
+      try listing.write(GroupRow(group: text, rows: count), "\(text)\t\(count)")
     }
     return true
   }
 
   private func printRows(
-    of group: String, _ view: InspectedView, _ inspector: DatabaseInspector, _ sink: ByteSink, _ faults: RowFaults
+    of group: String, _ view: InspectedView, _ inspector: DatabaseInspector, _ listing: ListingOutput
   ) throws -> Bool {
     let bytes: [UInt8]
     do {
@@ -106,10 +95,10 @@ struct ViewsCommand: ParsableCommand {
       throw ToolError(.usage, "\(group) is not a group of view \"\(view.name)\": \(error.message)")
     }
     let visited = try inspector.rows(
-      of: view, in: bytes, from: offset ?? 0, limit: limit ?? .max, fault: { faults.report($0) }
+      of: view, in: bytes, from: offset ?? 0, limit: limit ?? .max, fault: { listing.faults.report($0) }
     ) { row in
       let row = PlacedRow(row)
-      try output.json ? sink.writeJSON(row) : sink.writeLine(row.text)
+      try listing.write(row, row.text)
     }
     if visited == 0 { StandardError.write(output.json ? "" : "varve: the view has no such group\n") }
     return visited > 0
@@ -117,33 +106,20 @@ struct ViewsCommand: ParsableCommand {
 
   // MARK: - Verifying
 
-  private func printReview(_ inspector: DatabaseInspector, _ sink: ByteSink, _ faults: RowFaults) throws -> Bool {
-    let views = try name.map { [try inspector.view($0)] } ?? inspector.views { faults.report($0) }
-    let review: ViewReview
-    do {
-      var bar = ProgressBar("verify", isQuiet: output.json)
-      defer { bar.end() }
-      review = try inspector.verify(views, limit: limit ?? 100) { bar.show(rows: $0, of: 0) }
-    } catch let error as DatabaseError where error.code == .corruption {
-      // A block that can't be read is a finding of this command, not a failure.
-      let row = ErrorRow(error)
-      try output.json ? sink.writeJSON(row) : sink.writeLine("damaged: \(row.text)")
-      return false
+  private func printReview(_ inspector: DatabaseInspector, _ listing: ListingOutput) throws -> Bool {
+    let views = try name.map { [try inspector.view($0)] } ?? inspector.views { listing.faults.report($0) }
+    let review = try listing.review { bar in
+      try inspector.verify(views, limit: limit ?? 100) { bar.show(rows: $0, of: 0) }
     }
+    guard let review else { return false }
     for difference in review.differences {
-      try output.json
-        ? sink.writeJSON(DifferenceRow(difference)) : sink.writeLine(PrintableText.text("\(difference)"))
+      try listing.write(DifferenceRow(difference), PrintableText.text("\(difference)"))
     }
-    if output.json {
-      try sink.writeJSON(ReviewRow(review))
-    } else {
-      for view in review.skipped {
-        let state = view.isVolatile ? "in the memory of the program" : "\(view.state)"
-        try sink.writeLine(PrintableText.text("not compared: view \"\(view.name)\" is \(state)"))
-      }
-      try sink.writeLine(ReviewRow(review).text)
+    let skipped = review.skipped.map { view in
+      let state = view.isVolatile ? "in the memory of the program" : "\(view.state)"
+      return PrintableText.text("view \"\(view.name)\" is \(state)")
     }
-    return review.differenceCount == 0
+    return try listing.finish(ReviewRow(review), skipped: skipped)
   }
 
   // MARK: - Rebuilding
@@ -248,27 +224,5 @@ private struct DifferenceRow: Encodable {
     collection = difference.row?.collection
     key = difference.row?.text
     text = difference.text
-  }
-}
-
-/// The result of a comparison.
-private struct ReviewRow: Encodable {
-  let views: Int
-  let skipped: Int
-  let rows: Int
-  let entries: Int
-  let differences: Int
-
-  init(_ review: ViewReview) {
-    views = review.views.count
-    skipped = review.skipped.count
-    rows = review.rowCount
-    entries = review.entryCount
-    differences = review.differenceCount
-  }
-
-  var text: String {
-    let found = differences == 0 ? "no differences found" : "\(differences) differences found"
-    return "\(found): \(views) views, \(rows) rows, \(entries) entries"
   }
 }
