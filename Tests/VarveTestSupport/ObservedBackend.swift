@@ -41,7 +41,9 @@ private final class ObservedSnapshot: StorageSnapshot {
   }
 
   var version: CommitVersion { base.version }
-  func isOlder(than family: StorageFamily) -> Bool { base.isOlder(than: family) }
+  func hasFormerFamily(named name: String, besides family: StorageFamily?) -> Bool {
+    base.hasFormerFamily(named: name, besides: family)
+  }
 
   func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
     try backend.willRead(keys, in: family)

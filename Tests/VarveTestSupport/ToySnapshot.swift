@@ -25,7 +25,9 @@ final class ToySnapshot: StorageSnapshot {
 
   var version: CommitVersion { CommitVersion(content.version) }
 
-  func isOlder(than family: StorageFamily) -> Bool { content.families[family.number] == nil }
+  func hasFormerFamily(named name: String, besides family: StorageFamily?) -> Bool {
+    content.families.contains { $0.key != family?.number && $0.value.name == name }
+  }
 
   /// Throws `.snapshotTooOld` if the snapshot has expired.
   func requireYoung() throws {

@@ -389,7 +389,10 @@ final class EngineBackendSnapshot: StorageSnapshot {
 
   var version: CommitVersion { CommitVersion(snapshot.sequence.value) }
 
-  func isOlder(than family: StorageFamily) -> Bool { snapshot.isOlder(than: FamilyID(family.number)) }
+  func hasFormerFamily(named name: String, besides family: StorageFamily?) -> Bool {
+    if let family, !snapshot.isOlder(than: FamilyID(family.number)) { return false }
+    return snapshot.hasFamily(named: name)
+  }
 
   /// Returns the column family of a family. A family that was created after the snapshot has no rows in it, and reading
   /// one that was dropped throws.

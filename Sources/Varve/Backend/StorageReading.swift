@@ -87,12 +87,13 @@ public protocol StorageSnapshot: StorageReading {
   var version: CommitVersion { get }
   /// Returns the values of several keys, in the order of the keys.
   func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?]
-  /// Returns whether a family was created after the snapshot, as far as the storage knows. Used where another process
-  /// writes, which may have dropped a family and created another with its name. Default: false.
-  func isOlder(than family: StorageFamily) -> Bool
+  /// Returns whether the snapshot has a family of some name that is not `family`, as far as the storage knows: it was
+  /// dropped since, and perhaps another one was created with its name. Used where another process writes. Default:
+  /// false.
+  func hasFormerFamily(named name: String, besides family: StorageFamily?) -> Bool
 }
 
 extension StorageSnapshot {
   /// Returns false.
-  public func isOlder(than family: StorageFamily) -> Bool { false }
+  public func hasFormerFamily(named name: String, besides family: StorageFamily?) -> Bool { false }
 }

@@ -56,7 +56,9 @@ final class CancellableSnapshot: StorageSnapshot {
 
   var version: CommitVersion { snapshot.version }
 
-  func isOlder(than family: StorageFamily) -> Bool { snapshot.isOlder(than: family) }
+  func hasFormerFamily(named name: String, besides family: StorageFamily?) -> Bool {
+    snapshot.hasFormerFamily(named: name, besides: family)
+  }
 
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
     try check()

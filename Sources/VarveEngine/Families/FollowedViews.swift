@@ -34,18 +34,23 @@ final class FollowedViews: Sendable {
 /// Complexity: a dictionary lookup for each read. Safe from any thread.
 final class HeldViews: Sendable {
   private let views: [FamilyID: ReadView]
+  private let families: [ColumnFamily]
   /// The empty view, for families created after the snapshot. A later view could not be used instead: a table's entries
   /// may have lost their sequences, or never had any (`Engine.ingest`).
   private let none: ReadView
 
   /// `empty` is a memtable without entries.
   init(_ families: [ColumnFamily], empty: MemTable) {
+    self.families = families
     views = Dictionary(uniqueKeysWithValues: families.map { ($0.id, $0.state.retainView()) })
     none = ReadView(memTable: empty, frozen: [], version: .empty)
   }
 
   /// Returns whether a family existed when the snapshot was made.
   func holds(_ family: FamilyID) -> Bool { views[family] != nil }
+
+  /// Returns whether a family of some name existed when the snapshot was made. Complexity: O(n) of the families.
+  func holds(name: String) -> Bool { families.contains { $0.name == name } }
 
   /// The snapshot's view of a family.
   func view(of family: FamilyState) -> ReadView { views[family.id] ?? none }

@@ -323,6 +323,12 @@ public final class EngineSnapshot: Sendable {
   /// Always false in the writing process. Complexity: a dictionary lookup.
   public func isOlder(than family: FamilyID) -> Bool { held.map { !$0.holds(family) } ?? false }
 
+  /// Returns whether a family of this name existed when the snapshot was made, in a follower: another process may have
+  /// dropped it since, and created another one with its name.
+  ///
+  /// Always false in the writing process. Complexity: O(n) of the families.
+  package func hasFamily(named name: String) -> Bool { held?.holds(name: name) ?? false }
+
   // MARK: - For the cursor that owns it
 
   /// The number of seeks of a cursor, starting from a number that differs between cursors, since many seek only once.

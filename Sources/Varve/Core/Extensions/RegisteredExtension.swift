@@ -108,8 +108,12 @@ final class RegisteredExtension: Sendable {
     let parts = traits.parts.map { part in inUse.first { $0.isSame(as: ExtensionRecord.Part(part)) } }
     let families = parts.map { $0.flatMap { stored.family(of: $0) } }
     if zip(families, parts).contains(where: { $0 == nil && $1 != nil }) { try requireInForce(record) }
-    // A part that was built again in the meantime has a family of the same name, of which the snapshot sees nothing.
-    if families.contains(where: { $0.map { snapshot.isOlder(than: $0) } ?? false }) {
+    // A part that was built again in the meantime had another family of the same name at the snapshot, or none is left.
+    // One that had none at the snapshot was empty: its family is made with its first entry.
+    let hasFormer = zip(families, parts).contains { family, part in
+      part.map { snapshot.hasFormerFamily(named: record.familyName($0), besides: family) } ?? false
+    }
+    if hasFormer {
       throw DatabaseError(
         .snapshotTooOld, "parts of extension \"\(name)\" were built again meanwhile; begin another transaction")
     }
