@@ -7,6 +7,7 @@ internal import Synchronization
 ///
 /// ```
 ///  nothing to build, or what is kept stays:  switch in this transaction
+///  other parts are counted:                  count their entries in this transaction, switch
 ///  at most 10,000 rows:                      build in this transaction, switch
 ///  more:                                     record names the shadow ─▶ chunks of a build ─▶ one commit switches
 ///  more, and the old one is not whole:       switch in this transaction, build as after a registration
@@ -52,6 +53,13 @@ struct Replacement<Definition: DatabaseExtension> {
     var record = ExtensionRecord(number: number, state: .ready, traits, versionTag: tag)
     if let stored, stored.alone.isOf(traits, tag), transaction.isReady(present) {
       return try DefinitionSwitch(transaction, to: make(stored.alone, present), stored.alone, keepsContent: true).run()
+    }
+    if let stored, record.hasContent(of: stored.alone), transaction.isReady(present) {
+      record.generation = stored.generation
+      let registered = try make(record, present)
+      return try DefinitionSwitch(transaction, to: registered, record, keepsContent: true).run {
+        try recount($0, since: stored)
+      }
     }
     record.generation = max(try present.lastGeneration(), stored?.generation ?? 0, stored?.shadow?.generation ?? 0) + 1
     if number == 0 || traits.configuration.build == .none {
@@ -140,6 +148,31 @@ struct Replacement<Definition: DatabaseExtension> {
     try transaction.open(registered).listener?.didFinishBuild()
   }
 
+  /// Counts the entries of parts that were not counted, and removes the counts of those that no longer are.
+  private func recount(_ registered: RegisteredExtension, since former: ExtensionRecord) throws {
+    for family in try registered.deadFamilies() { try transaction.pending.deleteRange(StorageRange(), in: family) }
+    let record = registered.record
+    for (slot, companion) in traits.companions.enumerated() {
+      guard let family = registered.families[slot], !record.isCompanion(record.parts[slot]) else { continue }
+      let isCounted = companion.map { former.parts.contains(where: record.parts[$0].isSame) }
+      if isCounted == true { continue }
+      // What this transaction has counted so far counts no more.
+      let known = transaction.countedWrites.index(of: family)
+      guard let companion else {
+        if let known { transaction.countedWrites.with(known) { $0.end() } }
+        continue
+      }
+      let change = CountedWrites.Change(
+        family: family, runs: { try registered.makeFamily(companion) }, tree: RunTree())
+      if let known {
+        transaction.countedWrites.with(known) { $0 = change }
+      } else {
+        _ = transaction.countedWrites.append(change)
+      }
+      try transaction.recount(slot, of: registered)
+    }
+  }
+
   // MARK: - Beside the one in force
 
   private func addShadow(
@@ -161,6 +194,20 @@ struct Replacement<Definition: DatabaseExtension> {
   }
 }
 
+extension ExtensionRecord {
+  /// Returns whether an extension with this record has the content of one with another record, whatever parts of them
+  /// are counted.
+  fileprivate func hasContent(of other: ExtensionRecord) -> Bool {
+    versionTag == other.versionTag && layout == other.layout && scope == other.scope
+      && contentParts.elementsEqual(other.contentParts) { $0.isSame(as: $1) }
+  }
+}
+
+extension CountedWrites.Change {
+  /// Discards what has been counted, of a part that is counted no longer.
+  fileprivate mutating func end() { self = CountedWrites.Change(family: family, runs: runs, tree: RunTree()) }
+}
+
 extension WriteTransaction {
   /// Passes a row to an extension that is being built, as inserted. The row counts for `parts`, and the extension's
   /// writes are applied to these and to `reviewed`.
@@ -180,7 +227,8 @@ extension WriteTransaction {
   /// The new definition is in force for this transaction from this call on, and for others with the commit; if the
   /// transaction or a savepoint around the call is undone, the old one is in force again. Transactions that began
   /// before the commit keep the old definition and its content. If version, layout, scope, parts and dependencies are
-  /// those of the old definition, the content stays. Otherwise, if its scope has at most 10,000 rows, they are passed
+  /// those of the old definition, the content stays; if parts differ in `isCounted` alone, the content stays, too, and
+  /// their entries are counted in this transaction, or their counts removed. Otherwise, if its scope has at most 10,000 rows, they are passed
   /// to the new definition in this transaction. If it has more, the new definition is built in the background while the
   /// old one serves reads and is kept up to date, until one commit puts the new one in force:
   /// `Database.waitUntilReady` waits for that. Another replacement ends such a build. If the old definition was not

@@ -45,7 +45,7 @@ public struct PartDefinition: Sendable, Hashable {
   ///
   /// It is for parts of `.values`, and not for independent ones. Entries are added by `Part.insert`, replaced by
   /// `Part.put` and removed by `Part.remove` or `Part.deleteRange`. Turning it on or off rebuilds no entry: only the
-  /// counts are made or removed, in the commit of the registration.
+  /// counts are made or removed, in the commit of the registration or of `WriteTransaction.replaceDefinition`.
   public var isCounted = false
   /// A Boolean value that indicates whether the part's content is derived from rows. Default true.
   ///
