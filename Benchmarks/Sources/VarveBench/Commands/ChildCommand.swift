@@ -40,6 +40,8 @@ enum ChildProcess {
       throw EngineFailure(
         "\(settings.engine.rawValue) ended with status \(process.terminationStatus) in round \(settings.round)")
     }
+    // An engine that can't do any of the workloads writes no row, and so no file.
+    guard FileManager.default.fileExists(atPath: report) else { return [] }
     let text = try String(contentsOfFile: report, encoding: .utf8)
     return try text.split(separator: "\n").map { try JSONDecoder().decode(Row.self, from: Data($0.utf8)) }
   }
