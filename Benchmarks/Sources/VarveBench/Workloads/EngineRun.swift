@@ -142,7 +142,9 @@ final class EngineRun {
     row.peakResidentBytes = PeakMemory.read()
     let counters = engine.counters()
     finish(&row, usageBefore, usage)
-    row.bytesWritten = counters.tableBytesWritten - countersBefore.tableBytesWritten
+    // Work that opens the engine again begins its counters again.
+    let isSameEngine = counters.tableBytesWritten >= countersBefore.tableBytesWritten
+    row.bytesWritten = counters.tableBytesWritten - (isSameEngine ? countersBefore.tableBytesWritten : 0)
     row.levels = counters.levels
     let disk = DirectoryUsage(path: path, use: Engine.fileUse)
     row.diskBytes = disk.tableBytes
