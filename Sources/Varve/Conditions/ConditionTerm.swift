@@ -1,7 +1,7 @@
 /// A comparison of a single field.
 struct ConditionTerm<Root>: Sendable {
   /// The operator of a comparison with its operands. Two terms are equal if their paths and comparisons are.
-  enum Comparison: Sendable, Hashable {
+  indirect enum Comparison: Sendable, Hashable {
     case equal(Operand)
     case isIn(Set<Operand>)
     case below(Operand, orEqual: Bool)
@@ -9,13 +9,20 @@ struct ConditionTerm<Root>: Sendable {
     case range(Operand, Operand, isClosed: Bool)
     case prefix(String)
     case substring(String)
+    case suffix(String)
     /// One of the field's values equals the operand.
     case element(Operand)
+    /// One of the field's values fulfills another comparison, or what is at a path of it does.
+    case any(FieldPath?, Comparison)
     /// The field is not nil, and has a key.
     case keyed
 
+    /// Whether one of the field's values has to fulfill the comparison.
     var isOfElements: Bool {
-      if case .element = self { true } else { false }
+      switch self {
+      case .element, .any: true
+      default: false
+      }
     }
   }
 

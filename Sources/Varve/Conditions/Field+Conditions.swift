@@ -133,7 +133,7 @@ extension Field {
   }
 }
 
-// MARK: - Strings, Booleans, lists
+// MARK: - Strings, lists
 
 /// A string or an optional string, which conditions can test for a prefix.
 public protocol QueryableText: Sendable {
@@ -161,32 +161,32 @@ extension Field where Value: QueryableText {
   }
 }
 
-extension Field {
-  /// Makes a prefix condition on a field of another type a single compiler error.
-  @available(*, unavailable, message: "only a field of text has a prefix")
-  @_disfavoredOverload
-  public func hasPrefix(_ prefix: String) -> Condition<Root> { condition(.prefix(prefix), nil) { _ in false } }
-}
-
 extension Field where Value == String {
-  /// Returns the condition that the field contains a text, compared by characters.
+  /// Returns the condition that the field contains a text, compared by characters. No index serves it.
   public func contains(_ text: String) -> Condition<Root> {
     let text = fieldPath.fitted(text)
     return condition(.substring(text), nil) { $0.contains(text) }
   }
+
+  /// Returns the condition that the field ends with a text, compared by characters. No index serves it.
+  public func hasSuffix(_ suffix: String) -> Condition<Root> {
+    let suffix = fieldPath.fitted(suffix)
+    return condition(.suffix(suffix), nil) { $0.hasSuffix(suffix) }
+  }
 }
 
 extension Field where Value == String? {
-  /// Returns the condition that the field is not nil and contains a text, compared by characters.
+  /// Returns the condition that the field is not nil and contains a text, compared by characters. No index serves it.
   public func contains(_ text: String) -> Condition<Root> {
     let text = fieldPath.fitted(text)
     return condition(.substring(text), nil) { $0?.contains(text) ?? false }
   }
-}
 
-extension Field where Value == Bool {
-  /// The condition that the field is true.
-  public var isTrue: Condition<Root> { self == true }
+  /// Returns the condition that the field is not nil and ends with a text, compared by characters. No index serves it.
+  public func hasSuffix(_ suffix: String) -> Condition<Root> {
+    let suffix = fieldPath.fitted(suffix)
+    return condition(.suffix(suffix), nil) { $0?.hasSuffix(suffix) ?? false }
+  }
 }
 
 extension Field where Value: Collection & SendableMetatype, Value.Element: Hashable & Sendable {
@@ -228,6 +228,6 @@ extension Field {
 }
 
 /// A key path whose `Sendable` conformance is not checked: see `FieldPath`.
-private struct SendablePath<Root, Value>: @unchecked Sendable {
+struct SendablePath<Root, Value>: @unchecked Sendable {
   let path: KeyPath<Root, Value>
 }

@@ -62,19 +62,30 @@ extension Condition.Node {
 extension ConditionTerm {
   fileprivate var definition: String? {
     guard case .stored(let name) = path.name else { return nil }
-    let text =
-      switch comparison {
-      case .equal(let value): "== \(value.text)"
-      case .isIn(let values): "in [\(values.map(\.text).sorted().joined(separator: ", "))]"
-      case .below(let value, let orEqual): "\(orEqual ? "<=" : "<") \(value.text)"
-      case .above(let value, let orEqual): "\(orEqual ? ">=" : ">") \(value.text)"
-      case .range(let lower, let upper, let isClosed): "in \(lower.text)\(isClosed ? "..." : "..<")\(upper.text)"
-      case .prefix(let text): "prefix \(text.debugDescription)"
-      case .substring(let text): "contains \(text.debugDescription)"
-      case .element(let value): "has \(value.text)"
-      case .keyed: "is keyed"
-      }
-    return "\(name) \(text)"
+    return comparison.definition.map { "\(name) \($0)" }
+  }
+}
+
+extension ConditionTerm.Comparison {
+  /// The text of the comparison, or nil if a field in it has no stable name.
+  fileprivate var definition: String? {
+    switch self {
+    case .equal(let value): return "== \(value.text)"
+    case .isIn(let values): return "in [\(values.map(\.text).sorted().joined(separator: ", "))]"
+    case .below(let value, let orEqual): return "\(orEqual ? "<=" : "<") \(value.text)"
+    case .above(let value, let orEqual): return "\(orEqual ? ">=" : ">") \(value.text)"
+    case .range(let lower, let upper, let isClosed):
+      return "in \(lower.text)\(isClosed ? "..." : "..<")\(upper.text)"
+    case .prefix(let text): return "prefix \(text.debugDescription)"
+    case .substring(let text): return "contains \(text.debugDescription)"
+    case .suffix(let text): return "suffix \(text.debugDescription)"
+    case .element(let value): return "has \(value.text)"
+    case .any(nil, let comparison): return comparison.definition.map { "any \($0)" }
+    case .any(let inner?, let comparison):
+      guard case .stored(let name) = inner.name else { return nil }
+      return comparison.definition.map { "any \(name) \($0)" }
+    case .keyed: return "is keyed"
+    }
   }
 }
 

@@ -66,11 +66,13 @@ public final class Connection: Sendable {
 
   /// Reads the current or held snapshot without blocking the task's thread: see the synchronous form. Ends with
   /// `CancellationError` if the task is cancelled, like `Database.read`.
-  public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
-    if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
-    return try await core.executor.run { [self] in
-      try Task.checkCancellation()
-      return try read(isCancellable: true, body)
+  public func read<Result: Sendable>(_ body: sending (ReadTransaction) throws -> Result) async throws -> Result {
+    try await withAwaited(body) { body in
+      if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
+      return try await core.executor.run { [self] in
+        try Task.checkCancellation()
+        return try read(isCancellable: true, body)
+      }
     }
   }
 
@@ -88,7 +90,7 @@ public final class Connection: Sendable {
   @discardableResult
   public func write<Result: Sendable>(
     label: String? = nil, durability: StorageDurability? = nil,
-    _ body: @Sendable (WriteTransaction) throws -> Result
+    _ body: sending (WriteTransaction) throws -> Result
   ) async throws -> Result {
     try await Database(core).write(label: label, durability: durability, body)
   }

@@ -35,10 +35,12 @@ public final class HeldSnapshot: Sendable {
   }
 
   /// Reads the snapshot without blocking the task's thread: see the synchronous form.
-  public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
-    try await core.executor.run { [self] in
-      try Task.checkCancellation()
-      return try whileOpen { try core.read(at: held.snapshot, isCancellable: true, trees: held.trees, body) }
+  public func read<Result: Sendable>(_ body: sending (ReadTransaction) throws -> Result) async throws -> Result {
+    try await withAwaited(body) { body in
+      try await core.executor.run { [self] in
+        try Task.checkCancellation()
+        return try whileOpen { try core.read(at: held.snapshot, isCancellable: true, trees: held.trees, body) }
+      }
     }
   }
 

@@ -1,6 +1,11 @@
 /// The asynchronous forms of the methods. The closures are synchronous here too: a transaction holds no snapshot and no
 /// writer while a task is suspended. For that purpose there is `perform`.
 ///
+/// The closures are awaited, so they may change variables of their caller, and use its random generators and other
+/// values that it uses alone: the compiler checks that no other code can reach them meanwhile (`sending`). They run on no
+/// actor, so an actor's state is out of their reach: `read(isolation:_:)` and `write(isolation:_:)` run a closure on the
+/// actor, which waits meanwhile.
+///
 /// A call that could wait runs on threads of the database, with the task-locals and the cancellation of the caller, and
 /// so does every closure that is called from an actor. A call that cannot wait runs on the calling thread, except on an
 /// actor: a read of a database in memory, or a write that finds the writer free and a storage that keeps up. A load of
@@ -16,10 +21,12 @@ extension Database {
   /// If the task is cancelled, the next read of `body` throws `CancellationError`, and so does a scan, a sort or the
   /// verification of indexes that is under way. A read inside `perform` runs to its
   /// end once it has begun.
-  public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
-    if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
+  public func read<Result: Sendable>(_ body: sending (ReadTransaction) throws -> Result) async throws -> Result {
     let core = core
-    return try await core.run(isInline: core.backend.isInMemory, on: core.executor) { try core.readForTask(body) }
+    return try await withAwaited(body) { body in
+      if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
+      return try await core.run(isInline: core.backend.isInMemory, on: core.executor) { try core.readForTask(body) }
+    }
   }
 
   /// Changes the database atomically: if `body` throws, nothing is changed. Inside `perform`, it is a savepoint.
@@ -35,22 +42,29 @@ extension Database {
   @discardableResult
   public func write<Result: Sendable>(
     label: String? = nil, durability: StorageDurability? = nil, writerTimeout: Duration? = nil,
-    _ body: @Sendable (WriteTransaction) throws -> Result
+    _ body: sending (WriteTransaction) throws -> Result
   ) async throws -> Result {
-    if let performing = AsyncTransaction.current(of: core) { return try await performing.nest(body) }
     var terms = WriteTerms(label: label, durability: durability)
     terms.writerTimeout = writerTimeout
-    return try await core.writeSuspended(terms, body)
+    let (core, callTerms) = (core, terms)
+    return try await withAwaited(body) { body in
+      if let performing = AsyncTransaction.current(of: core) { return try await performing.nest(body) }
+      return try await core.writeSuspended(callTerms, body)
+    }
   }
 
-  /// Changes the database concurrently with other such writers: see the synchronous form.
+  /// Changes the database concurrently with other such writers: see the synchronous form. The closure may run several
+  /// times, and what it changes of its caller's variables is changed each time.
   @discardableResult
   public func writeConcurrently<Result: Sendable>(
     label: String? = nil, durability: StorageDurability? = nil,
-    _ body: @Sendable (WriteTransaction) throws -> Result
+    _ body: sending (WriteTransaction) throws -> Result
   ) async throws -> Result {
-    if let performing = AsyncTransaction.current(of: core) { return try await performing.nest(body) }
-    return try await core.writeConcurrentlySuspended(WriteTerms(label: label, durability: durability), body)
+    let (core, terms) = (core, WriteTerms(label: label, durability: durability))
+    return try await withAwaited(body) { body in
+      if let performing = AsyncTransaction.current(of: core) { return try await performing.nest(body) }
+      return try await core.writeConcurrentlySuspended(terms, body)
+    }
   }
 
   /// Reads and writes only independent parts of extensions (`PartDefinition.isIndependent`), without the writer, so
@@ -74,9 +88,10 @@ extension Database {
   /// Throws what the closure throws, `.readOnly`, `CancellationError` before an attempt, and `.outcomeUnknown`.
   @discardableResult
   public func commitIndependently<Result: Sendable>(
-    label: String? = nil, durability: StorageDurability? = nil, _ body: @Sendable (IndependentParts) throws -> Result
+    label: String? = nil, durability: StorageDurability? = nil, _ body: sending (IndependentParts) throws -> Result
   ) async throws -> Result {
-    try await core.commitIndependently(WriteTerms(label: label, durability: durability), body)
+    let (core, terms) = (core, WriteTerms(label: label, durability: durability))
+    return try await withAwaited(body) { body in try await core.commitIndependently(terms, body) }
   }
 
   /// The counters of the database's activity since it was opened. Safe from any thread.
@@ -186,7 +201,7 @@ extension DatabaseCore {
     _ terms: WriteTerms, _ body: @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
     try await writerExecutor.runTask {
-      try await writer.acquire(terms.label, timeout: options.writerTimeout)
+      try await writer.acquire(terms.label, timeout: terms.timeout(options))
       let (result, commit) = try runHoldingWriter(terms, body)
       try await commit.waitSuspended(in: self)
       return result

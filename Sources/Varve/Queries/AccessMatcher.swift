@@ -51,18 +51,21 @@ struct AccessMatcher<Format: StoreFormat> {
     }
   }
 
-  /// Returns an access for each term on an element of the field.
+  /// Returns an access for each term on the elements of the field. A row has one entry for an element, and may have
+  /// several in the range of a term.
   func elements(
     _ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch
   ) -> [Access] {
     let path = declaration.fields[0].path
     return branch.others.enumerated().compactMap { index, other in
-      guard !other.isNegated, other.term.path == path, case .element = other.term.comparison, let set = other.term.keys
+      guard !other.isNegated, other.term.path == path, other.term.comparison.isOfElements, let set = other.term.keys
       else { return nil }
+      let isOne = set.ranges.isEmpty || set.ranges.count == 1 && set.ranges[0].isPoint
       return Access(
-        source: .index(slot), ranges: set.ranges, boundCount: 1, pointCount: 1,
-        terms: [branch.sets.count + index], order: query.isOrdered ? rowOrder : .forward,
-        fixed: set.ranges.first?.lower ?? [], isByKey: true)
+        source: .index(slot), ranges: set.ranges, boundCount: 1, pointCount: isOne ? 1 : 0,
+        terms: [branch.sets.count + index],
+        order: query.isOrdered ? isOne ? rowOrder : nil : .forward,
+        fixed: isOne ? set.ranges.first?.lower ?? [] : [], isByKey: isOne, repeatsRows: !isOne)
     }
   }
 

@@ -179,20 +179,22 @@ struct QueryEntries: Sendable {
   private var heads: [QueryEntry?]
   private let isMerged: Bool
   private var hasBegun = false
-  /// The keys of the returned rows, if the branches are read one after the other.
+  /// The keys of the returned rows, if the branches are read one after the other or a row may have several entries.
   private var seen: Set<[UInt8]>?
   private var position = 0
 
-  init(_ branches: [BranchScan], isMerged: Bool, isReverse: Bool) {
+  init(_ branches: [BranchScan], isMerged: Bool, isReverse: Bool, repeatsRows: Bool) {
     self.branches = branches
     self.isMerged = isMerged
     self.isReverse = isReverse
     heads = Array(repeating: nil, count: isMerged ? branches.count : 0)
-    seen = isMerged || branches.count <= 1 ? nil : []
+    seen = isMerged || (branches.count <= 1 && !repeatsRows) ? nil : []
   }
 
-  /// The only access of the plan, or nil if there are several.
-  var only: AccessScan? { branches.count == 1 && branches[0].accesses.count == 1 ? branches[0].accesses[0] : nil }
+  /// The only access of the plan, or nil if there are several, or if its entries are not one for each row.
+  var only: AccessScan? {
+    branches.count == 1 && branches[0].accesses.count == 1 && seen == nil ? branches[0].accesses[0] : nil
+  }
 
   /// Returns the next row, or nil after the last. Rows that are known to fail the condition are left out.
   mutating func next<Format>(asking rows: RowFilter<Format>.StoredRows?) throws -> QueryEntry? {

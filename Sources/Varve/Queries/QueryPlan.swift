@@ -38,6 +38,8 @@ struct QueryPlan<Format: StoreFormat> {
     var orderFields: [OrderField] = []
     /// Whether the entries are in the order of the rows' keys.
     var isByKey = false
+    /// Whether a row may have several entries.
+    var repeatsRows = false
   }
 
   /// The reads for one branch of the condition.
@@ -58,6 +60,8 @@ struct QueryPlan<Format: StoreFormat> {
 
   /// Whether the condition has to be tested on each row that is found.
   var filters: Bool { branches.contains { !$0.isExact } }
+  /// Whether a row may be found several times, so that the rows that were returned have to be remembered.
+  var repeatsRows: Bool { branches.contains { $0.first.repeatsRows } }
   /// Whether entries are read in reverse.
   var isReverse: Bool { !sorts && branches.contains { $0.first.order == .reverse } }
 }

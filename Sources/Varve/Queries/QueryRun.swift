@@ -43,7 +43,8 @@ struct QueryRun<Format: StoreFormat> {
       // If the part of an index does not exist, it has no entries.
       if scans.count == branch.accesses.count { branches.append(BranchScan(scans, prefixSize: info.prefix.count)) }
     }
-    return QueryEntries(branches, isMerged: plan.isMerged, isReverse: plan.isReverse)
+    return QueryEntries(
+      branches, isMerged: plan.isMerged, isReverse: plan.isReverse, repeatsRows: plan.repeatsRows)
   }
 
   private func scan(_ access: QueryPlan<Format>.Access, keysOnly: Bool) throws -> AccessScan? {

@@ -36,9 +36,11 @@ extension StoreQuery {
   @discardableResult
   public func update(
     label: String? = nil, durability: StorageDurability? = nil,
-    _ body: @Sendable (inout Format.Instance) throws -> Void
+    _ body: sending (inout Format.Instance) throws -> Void
   ) async throws -> Int {
-    try await store.database.write(label: label, durability: durability) { tx in try update(in: tx, body) }
+    try await withAwaitedChange(body) { body in
+      try await store.database.write(label: label, durability: durability) { tx in try update(in: tx, body) }
+    }
   }
 
   /// Removes the instances in batches of `size`, each in its own transaction, so that other writers can run in between
@@ -63,10 +65,12 @@ extension StoreQuery {
   @discardableResult
   public func update(
     inBatchesOf size: Int, label: String? = nil, durability: StorageDurability? = nil,
-    _ body: @Sendable (inout Format.Instance) throws -> Void
+    _ body: sending (inout Format.Instance) throws -> Void
   ) async throws -> Int {
-    try await inBatches(of: size, label, durability) { ids, tx in
-      for id in ids where try store.contains(id, in: tx) { try store.modify(id, in: tx, body) }
+    try await withAwaitedChange(body) { body in
+      try await inBatches(of: size, label, durability) { ids, tx in
+        for id in ids where try store.contains(id, in: tx) { try store.modify(id, in: tx, body) }
+      }
     }
   }
 

@@ -37,20 +37,6 @@ extension StoreQuery {
     return groups.sorted { QueryGroup(value: $0, count: $1) }
   }
 
-  /// Returns the elements of a field with several values, each with the number of instances that have it.
-  public func grouped<Values: Sequence & SendableMetatype>(
-    byElementsOf path: any KeyPath<Format.Instance, Values> & Sendable, in tx: ReadTransaction
-  ) throws -> [QueryGroup<Values.Element>] where Values.Element: KeyCodable {
-    var groups = Groups<Values.Element, Void>()
-    guard let run = try QueryRun(maximum == nil ? unordered : self, tx) else { return [] }
-    var scan = try run.begin()
-    while let (instance, _, _) = try scan.nextRow() {
-      // Equal elements of one instance count once.
-      for element in Set(instance[keyPath: path]) { groups.add(element, ()) { _ in } }
-    }
-    return groups.sorted { QueryGroup(value: $0, count: $1) }
-  }
-
   /// Returns the values of a field, each with the number of instances that have it and the sum of another field. Throws
   /// `.sumTooLarge` if the sum exceeds the integer type.
   public func grouped<Value: KeyCodable, Sum: SummableValue>(
@@ -92,13 +78,6 @@ extension StoreQuery {
     try await store.database.read { tx in try grouped(by: path, in: tx) }
   }
 
-  /// Returns the elements of a field with several values, each with the number of instances that have it.
-  public func grouped<Values: Sequence & SendableMetatype>(
-    byElementsOf path: any KeyPath<Format.Instance, Values> & Sendable
-  ) async throws -> [QueryGroup<Values.Element>] where Values.Element: KeyCodable {
-    try await store.database.read { tx in try grouped(byElementsOf: path, in: tx) }
-  }
-
   /// Returns the values of a field, each with the number of instances that have it and the sum of another field. Throws
   /// `.sumTooLarge` if the sum exceeds the integer type.
   public func grouped<Value: KeyCodable, Sum: SummableValue>(
@@ -119,7 +98,7 @@ extension StoreQuery {
 }
 
 /// Collects groups by value.
-private struct Groups<Value: KeyCodable, Sum> {
+struct Groups<Value: KeyCodable, Sum> {
   private var groups: [Value: (count: Int, sum: Sum)] = [:]
 
   mutating func add(_ value: Value, _ zero: Sum, _ body: (inout Sum) throws -> Void) rethrows {

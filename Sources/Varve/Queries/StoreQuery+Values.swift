@@ -29,6 +29,13 @@ extension StoreQuery {
     try grouped(byElementsOf: path, in: tx).map(\.value)
   }
 
+  /// Returns the distinct elements of an optional field with several values, in ascending order.
+  public func distinct<Values: Sequence & SendableMetatype>(
+    elementsOf path: any KeyPath<Format.Instance, Values?> & Sendable, in tx: ReadTransaction
+  ) throws -> [Values.Element] where Values.Element: KeyCodable {
+    try grouped(byElementsOf: path, in: tx).map(\.value)
+  }
+
   /// Returns the smallest value of a field, or nil if there is no instance. Values without a key, such as a NaN, are
   /// ignored.
   ///
@@ -106,6 +113,13 @@ extension StoreQuery {
   /// Returns the distinct elements of a field with several values, in ascending order.
   public func distinct<Values: Sequence & SendableMetatype>(
     elementsOf path: any KeyPath<Format.Instance, Values> & Sendable
+  ) async throws -> [Values.Element] where Values.Element: KeyCodable {
+    try await store.database.read { tx in try distinct(elementsOf: path, in: tx) }
+  }
+
+  /// Returns the distinct elements of an optional field with several values, in ascending order.
+  public func distinct<Values: Sequence & SendableMetatype>(
+    elementsOf path: any KeyPath<Format.Instance, Values?> & Sendable
   ) async throws -> [Values.Element] where Values.Element: KeyCodable {
     try await store.database.read { tx in try distinct(elementsOf: path, in: tx) }
   }

@@ -144,8 +144,10 @@ extension Store where Format: KeyedFormat {
   @discardableResult
   public func modify(
     _ id: Identifier, label: String? = nil, durability: StorageDurability? = nil,
-    _ body: @Sendable (inout Instance) throws -> Void
+    _ body: sending (inout Instance) throws -> Void
   ) async throws -> Instance {
-    try await database.write(label: label, durability: durability) { tx in try modify(id, in: tx, body) }
+    try await withAwaitedChange(body) { body in
+      try await database.write(label: label, durability: durability) { tx in try modify(id, in: tx, body) }
+    }
   }
 }

@@ -87,6 +87,16 @@ final class AsyncTransaction: @unchecked Sendable {
     }
   }
 
+  /// Runs `body` with the transaction at its turn, on the caller's actor.
+  func runIsolated<Result>(
+    isolation: isolated (any Actor)?, _ body: (WriteTransaction) throws -> Result
+  ) async throws -> Result {
+    try await takeTurn()
+    defer { turn.release() }
+    try transaction.check()
+    return try ThreadFrame.run(transaction, body)
+  }
+
   /// Runs `body` with the transaction for synchronous code, whose thread waits for the turn.
   func runHere<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
     do { try turn.acquire(nil, timeout: core.options.writerTimeout) } catch let error as DatabaseError

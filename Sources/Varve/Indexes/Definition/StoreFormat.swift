@@ -116,6 +116,17 @@ extension StoreFormat {
   }
 }
 
+extension StoreFormat {
+  /// Makes a format of instances that have no `id` a compiler error.
+  @available(
+    *, unavailable,
+    message: "the instance is not Identifiable by a KeyCodable id; add one, or a `static func identifier(of:)`"
+  )
+  public static func identifier(of instance: Instance) -> Int {
+    fatalError("the compiler accepts no call of what is unavailable")
+  }
+}
+
 extension StoreFormat where Instance: Identifiable, Instance.ID: KeyCodable {
   /// Returns the instance's `id`. This also infers the type of the identifiers of such a format.
   public static func identifier(of instance: Instance) -> Instance.ID { instance.id }

@@ -40,12 +40,15 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
     }
     let comparison: StoredPredicate.Comparison
     switch term.comparison {
-    case .element:
+    case .element, .any:
       guard kind.isList, let keys = term.keys else { return false }
       comparison = .elements(keys)
     case .substring(let text):
       guard !kind.isList else { return false }
       comparison = .substring(text)
+    case .suffix(let text):
+      guard !kind.isList else { return false }
+      comparison = .suffix(text)
     default:
       guard !kind.isList, let keys = term.keys else { return false }
       comparison = .keys(keys)
@@ -80,6 +83,7 @@ struct StoredPredicate: Sendable {
     case keys(KeySet)
     case elements(KeySet)
     case substring(String)
+    case suffix(String)
   }
 
   /// A node of the condition in prefix order: the children of a node follow it, so that evaluation makes no copies.
@@ -134,6 +138,7 @@ struct StoredPredicate: Sendable {
       { return keys.hasUnkeyed }
     case .elements(let keys): return try reader.hasElement(term.field, kind, source) { keys.contains($0) }
     case .substring(let text): return try reader.text(term.field, source)?.contains(text) ?? false
+    case .suffix(let text): return try reader.text(term.field, source)?.hasSuffix(text) ?? false
     }
   }
 }

@@ -69,7 +69,7 @@ extension Persistable {
   @discardableResult
   public static func modify(
     _ key: ID, in database: Database, label: String? = nil, durability: StorageDurability? = nil,
-    _ body: @Sendable (inout Self) throws -> Void
+    _ body: sending (inout Self) throws -> Void
   ) async throws -> Self {
     try await store(in: database).modify(key, label: label, durability: durability, body)
   }
