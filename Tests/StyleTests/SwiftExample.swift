@@ -27,8 +27,8 @@ struct SwiftExample {
 
 /// A type checker of examples, which uses the modules that were built for the tests.
 ///
-/// Each block becomes the body of its own function, after its imports; `#sourceLocation` makes the compiler report
-/// the document and its line.
+/// Each block becomes the body of its own function, after its imports and without its `@main`, of which a module has
+/// one; `#sourceLocation` makes the compiler report the document and its line.
 struct ExampleCompiler {
   /// The compiler flags in addition to the search paths.
   var flags: [String] = []
@@ -68,6 +68,8 @@ struct ExampleCompiler {
       for line in block.lines {
         if line.hasPrefix("import ") {
           imports.insert(line)
+          functions += "\n"
+        } else if line == "@main" {
           functions += "\n"
         } else {
           functions += line + "\n"

@@ -11,24 +11,26 @@ private struct AwaitedChange<Value>: @unchecked Sendable {
   let call: (inout Value) throws -> Void
 }
 
-/// Calls `operation` with `body` as a closure that another thread may call while the caller waits.
+/// Calls `operation`, where the caller is, with `body` as a closure that another thread may call meanwhile.
 func withAwaited<Argument, Result, Outcome>(
-  _ body: sending (Argument) throws -> Result,
+  isolation: isolated (any Actor)? = #isolation, _ body: sending (Argument) throws -> Result,
   _ operation: (@Sendable (Argument) throws -> Result) async throws -> Outcome
 ) async throws -> Outcome {
   try await withoutActuallyEscaping(body) { body in
+    _ = isolation
     let closure = AwaitedClosure(call: body)
     return try await operation { try closure.call($0) }
   }
 }
 
-/// Calls `operation` with `body`, which changes a value, as a closure that another thread may call while the caller
-/// waits.
+/// Calls `operation`, where the caller is, with `body`, which changes a value, as a closure that another thread may call
+/// meanwhile.
 func withAwaitedChange<Value, Outcome>(
-  _ body: sending (inout Value) throws -> Void,
+  isolation: isolated (any Actor)? = #isolation, _ body: sending (inout Value) throws -> Void,
   _ operation: (@Sendable (inout Value) throws -> Void) async throws -> Outcome
 ) async throws -> Outcome {
   try await withoutActuallyEscaping(body) { body in
+    _ = isolation
     let change = AwaitedChange(call: body)
     return try await operation { try change.call(&$0) }
   }

@@ -39,13 +39,16 @@ public struct StoreCursor<Element: Sendable> {
     return try scan.count()
   }
 
+  /// Returns the next instance of a cursor that is not read further, or nil if there is none.
+  public consuming func first() throws -> Element? { try next() }
+
   /// Calls `body` with each remaining instance in order, until it throws.
-  public mutating func forEach(_ body: (Element) throws -> Void) throws {
+  public consuming func forEach(_ body: (Element) throws -> Void) throws {
     while let element = try next() { try body(element) }
   }
 
   /// Returns the results of `transform` for the remaining instances, without those that are nil.
-  public mutating func compactMap<Result>(_ transform: (Element) throws -> Result?) throws -> [Result] {
+  public consuming func compactMap<Result>(_ transform: (Element) throws -> Result?) throws -> [Result] {
     var results: [Result] = []
     while let element = try next() {
       if let result = try transform(element) { results.append(result) }

@@ -21,4 +21,25 @@ public struct EdgeQuery: Hashable, Sendable {
   public init(_ name: EdgeName? = nil, from source: RowKey? = nil, to destination: RowKey) {
     self.init(name, from: source, to: .row(destination))
   }
+
+  /// Creates a query of edges from an instance. Throws `.invalidKey`.
+  public init<Source: Persistable>(
+    _ name: EdgeName? = nil, from source: Source, to destination: EdgeEnd? = nil
+  ) throws {
+    self.init(name, from: try Source.rowKey(source.id), to: destination)
+  }
+
+  /// Creates a query of edges to an instance. Throws `.invalidKey`.
+  public init<Destination: Persistable>(
+    _ name: EdgeName? = nil, from source: RowKey? = nil, to destination: Destination
+  ) throws {
+    self.init(name, from: source, to: .row(try Destination.rowKey(destination.id)))
+  }
+
+  /// Creates a query of edges from an instance to another. Throws `.invalidKey`.
+  public init<Source: Persistable, Destination: Persistable>(
+    _ name: EdgeName? = nil, from source: Source, to destination: Destination
+  ) throws {
+    self.init(name, from: try Source.rowKey(source.id), to: .row(try Destination.rowKey(destination.id)))
+  }
 }

@@ -40,6 +40,13 @@ public struct RelationshipEdge: Hashable, Sendable {
     try self.init(name, to: .row(Destination.rowKey(key)), rules, dangling: dangling)
   }
 
+  /// Creates an edge to an instance. Throws as the other forms.
+  public init<Destination: Persistable>(
+    _ name: EdgeName, to destination: Destination, _ rules: DeleteRules = [], dangling: Dangling = .weak
+  ) throws {
+    try self.init(name, to: .row(Destination.rowKey(destination.id)), rules, dangling: dangling)
+  }
+
   /// Creates an edge to a row or a file. Throws `.invalidArgument` for a name, a path or rules that are not allowed;
   /// the message names the contradiction.
   public init(

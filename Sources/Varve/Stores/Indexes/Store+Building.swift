@@ -2,7 +2,8 @@
 public enum WarmProgress: Hashable, Sendable {
   /// The work is being determined.
   case evaluating
-  /// Rows are being added to the indexes: `current` rows of about `total`.
+  /// Rows are being added to the indexes: `current` rows of about `total` are in them, and `current` is less than
+  /// `total`, so the row that is being added is number `current + 1`.
   case working(current: Int, total: Int)
   /// All indexes have all `total` rows.
   case complete(total: Int)
@@ -155,7 +156,9 @@ private struct Warming {
   init(_ registered: RegisteredExtension, _ progress: (@Sendable (WarmProgress) -> Void)?) {
     self.registered = registered
     number = progress.map { progress in
-      registered.addWaiting { progress(.working(current: $0.rowsDone, total: max($0.rowsDone, $0.rowsTotal))) }
+      registered.addWaiting { now in
+        if now.rowsDone < now.rowsTotal { progress(.working(current: now.rowsDone, total: now.rowsTotal)) }
+      }
     }
   }
 

@@ -2,11 +2,13 @@ public import Varve
 
 /// Edges that are added by hand.
 extension RelationshipsTransaction {
-  /// Adds an edge that begins at a row. An existing edge gets the new rules, order and attribute.
+  /// Adds an edge that begins at a row, and returns it as queries find it, so that it can be removed. An existing edge
+  /// gets the new rules, order and attribute.
   ///
   /// Its ends may be created later in the transaction: `.danglingEdge` is thrown if one of them does not exist when
   /// rules are applied. Throws `.keyTooLong`, and `.invalidArgument` for an edge of another domain.
-  public func add(_ edge: RelationshipEdge, from source: RowKey) throws {
+  @discardableResult
+  public func add(_ edge: RelationshipEdge, from source: RowKey) throws -> RelationshipEdge {
     _ = try writing()
     guard edge.domain == definition.domain else {
       throw DatabaseError(
@@ -20,10 +22,19 @@ extension RelationshipsTransaction {
     var toKey: [UInt8] = []
     EdgeFormat.appendToKey(destination[...], Array(edge.name.text.utf8)[...], sourceEnd[...], to: &toKey)
     let before = try value(of: toKey, family)
-    if before == EdgeValue(edge) { return }
+    var added = edge
+    (added.source, added.isManual) = (source, true)
+    if before == EdgeValue(edge) { return added }
     if let before, before.order != edge.order { try family.from.delete(Self.fromKey(toKey, before.order)) }
     try write(edge, from: sourceEnd, to: destination, family)
     log.note(EdgeLog.Change(isManual: true, before: before, reason: .edgeOnly, isChecked: true), of: toKey[...])
+    return added
+  }
+
+  /// Adds an edge that begins at an instance: see the other form. Throws as that does, and `.invalidKey`.
+  @discardableResult
+  public func add<Source: Persistable>(_ edge: RelationshipEdge, from source: Source) throws -> RelationshipEdge {
+    try add(edge, from: Source.rowKey(source.id))
   }
 
   private static func text(_ domain: String?) -> String { domain.map { "\"\($0)\"" } ?? "none" }
