@@ -48,6 +48,25 @@ struct SeedExampleTests {
     return (database, graph)
   }
 
+  @Test func `an edge that was just added is removed as it was returned, and queries take instances`() throws {
+    let (database, graph) = try players(.allNames)
+    let (player, avatar) = (Player(id: "p"), Avatar(id: "a"))
+    try database.write { tx in
+      try player.persist(in: tx)
+      try avatar.persist(in: tx)
+      let edge = try tx[graph].add(try RelationshipEdge("likes", to: avatar), from: player)
+      #expect(try tx[graph].edges(EdgeQuery("likes", from: player, to: avatar)) == [edge])
+      #expect(try tx[graph].add(edge, from: Player.rowKey("p")) == edge)
+      for query in [try EdgeQuery(from: player), try EdgeQuery(to: avatar), try EdgeQuery("likes", to: avatar)] {
+        #expect(try tx[graph].count(query) == 1)
+      }
+      #expect(try tx[graph].hasEdge(EdgeQuery("likes", from: player)))
+      #expect(try tx[graph].remove(edge))
+      #expect(try !tx[graph].remove(edge) && tx[graph].count() == 0)
+    }
+    try database.close()
+  }
+
   @Test(arguments: countings) func `a parent owns its child`(counting: Relationships.Counting) throws {
     let (database, _) = try players(counting)
     try database.write { tx in

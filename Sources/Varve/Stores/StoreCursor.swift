@@ -3,7 +3,11 @@
 /// ```swift
 /// var books = try store.load(..., in: tx)
 /// while let book = try books.next() { print(book.title) }
+/// let first = try store.load(.value("Emma"), from: \.title, in: tx).first()
+/// for book in try Array(store.load(..., in: tx)) { print(book.title) }
 /// ```
+///
+/// It is no `Sequence`, because each step may throw.
 ///
 /// The cursor shows the rows as they were when it was created, whatever the transaction writes meanwhile. It may be
 /// used only on the thread, and until the end, of its transaction.
@@ -39,16 +43,16 @@ public struct StoreCursor<Element: Sendable> {
     return try scan.count()
   }
 
-  /// Returns the next instance of a cursor that is not read further, or nil if there is none.
+  /// Returns the next instance, or nil if there is none. The cursor itself stays where it is.
   public consuming func first() throws -> Element? { try next() }
 
   /// Calls `body` with each remaining instance in order, until it throws.
-  public consuming func forEach(_ body: (Element) throws -> Void) throws {
+  public mutating func forEach(_ body: (Element) throws -> Void) throws {
     while let element = try next() { try body(element) }
   }
 
   /// Returns the results of `transform` for the remaining instances, without those that are nil.
-  public consuming func compactMap<Result>(_ transform: (Element) throws -> Result?) throws -> [Result] {
+  public mutating func compactMap<Result>(_ transform: (Element) throws -> Result?) throws -> [Result] {
     var results: [Result] = []
     while let element = try next() {
       if let result = try transform(element) { results.append(result) }

@@ -34,6 +34,18 @@ struct StoreCursorTests {
     #expect(errorCode { _ = try ids { try notes.load(..., limit: -1, in: $0) } } == .invalidArgument)
   }
 
+  @Test func `first is the next instance or row of a cursor, and leaves the cursor as it is`() throws {
+    try open.reading { tx throws in
+      #expect(try notes.load(..., in: tx).first()?.id == 1)
+      #expect(try notes.load(7..., descending: true, in: tx).first()?.id == 9)
+      #expect(try notes.load(20..., in: tx).first() == nil)
+      var cursor = try notes.load(..., in: tx)
+      _ = try cursor.next()
+      #expect(try cursor.first()?.id == 2 && cursor.next()?.id == 2)
+      #expect(try tx.rows(in: "notes").first()?.key(as: Int.self) == 1 && tx.rows(in: "nothing").first() == nil)
+    }
+  }
+
   @Test func `next, forEach, compactMap and collect continue where the last one ended`() throws {
     try open.reading { tx throws in
       var cursor = try notes.load(..., in: tx)

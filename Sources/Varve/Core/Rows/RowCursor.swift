@@ -76,11 +76,11 @@ public struct RowCursor {
     }
   }
 
-  /// Returns the next row of a cursor that is not read further, or nil if there is none.
+  /// Returns the next row, or nil if there is none. The cursor itself stays where it is.
   public consuming func first() throws -> Row? { try next() }
 
   /// Calls `body` with each remaining row, in order, until it throws.
-  public consuming func forEach(_ body: (Row) throws -> Void) throws {
+  public mutating func forEach(_ body: (Row) throws -> Void) throws {
     while let row = try next() { try body(row) }
   }
 
@@ -91,7 +91,7 @@ public struct RowCursor {
   }
 
   /// Returns the results of `transform` for the remaining rows, without those that are nil.
-  public consuming func compactMap<Result>(_ transform: (Row) throws -> Result?) throws -> [Result] {
+  public mutating func compactMap<Result>(_ transform: (Row) throws -> Result?) throws -> [Result] {
     var results: [Result] = []
     while let row = try next() {
       if let result = try transform(row) { results.append(result) }
