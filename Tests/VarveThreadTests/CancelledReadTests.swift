@@ -75,6 +75,9 @@ struct CancelledReadTests {
   private static let long: [String: Read] = [
     "Connection.read(_:)": { site in _ = try await site.connection.read { tx in try site.query.count(in: tx) } },
     "Database.read(_:)": { site in _ = try await site.database.read { tx in try site.query.count(in: tx) } },
+    "Database.read(isolation:_:)": { site in
+      _ = try await site.database.read(isolation: #isolation) { tx in try site.query.count(in: tx) }
+    },
     "Database.verifyIndexes(of:sample:)": { site in _ = try await site.database.verifyIndexes(of: "lines") },
     "HeldSnapshot.read(_:)": { site in
       _ = try await site.database.holdSnapshot().read { tx in try site.query.count(in: tx) }
@@ -163,6 +166,7 @@ struct CancelledReadTests {
     "Database.renameCollection(_:to:)",
     "Database.retry(_:)", "Database.sync(through:)", "Database.unregister(_:)", "Database.warmIndexes(of:)",
     "Database.withOpen(at:definition:options:isolation:_:)", "Database.write(label:durability:writerTimeout:_:)",
+    "Database.write(label:durability:writerTimeout:isolation:_:)",
     "Database.writeConcurrently(label:durability:_:)", "EngineBackend.changes(since:)",
     "Persistable.delete(_:in:label:durability:)", "Persistable.delete(in:label:durability:)",
     "Persistable.deleteIfPresent(in:label:durability:)", "Persistable.insert(in:label:durability:)",
