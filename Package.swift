@@ -333,8 +333,8 @@ let package = Package(
     .testTarget(
       name: "VarveToolTests",
       dependencies: [
-        "VarveTool", "Varve", "VarveViews", "VarveRelationships", "VarveTasks", "VarveInspection", "EngineTestSupport",
-        "varve-kill-target", "varve-task-target",
+        "VarveTool", "Varve", "VarveEngine", "VarveViews", "VarveRelationships", "VarveTasks", "VarveInspection",
+        "EngineTestSupport", "varve-kill-target", "varve-task-target",
       ],
       swiftSettings: plainTestSettings
     ),

@@ -79,6 +79,12 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     /// The cursor was made after a savepoint of its batch that was then undone.
     public static let cursorEnded = Code(.cursorEnded)
 
+    /// Creates the code with a name, or returns `nil` if no code has it.
+    init?(named name: String) {
+      guard let name = Name(rawValue: name) else { return nil }
+      self.name = name
+    }
+
     /// The name of the code, as in the source.
     public var description: String { name.rawValue }
   }

@@ -10,7 +10,7 @@ struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
 ///
 /// | name | content |
 /// |---|---|
-/// | `LOCK` | nothing; it is locked while an engine is open |
+/// | `LOCK` | who has the database open (`LockNote`); it is locked while an engine is open |
 /// | `CURRENT` | the name of the current MANIFEST, and a newline |
 /// | `CURRENT.tmp` | the next CURRENT, before its rename |
 /// | `MANIFEST-000012` | a log of VersionEdits |
@@ -20,6 +20,7 @@ struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
 /// | `SHARED` | the state that an engine publishes to followers in other processes (`SharedPage`) |
 /// | `RESERVE` | random bytes, whose space is given up when the disk is full (`SpaceReserve`) |
 /// | `STATS` | statistics of the engine that has the database open (`PublishedStatistics`) |
+/// | `0123456789abcdef.request` | a request of another process, or its answer (`InboxFileName`) |
 ///
 /// Numbers have at least six digits, zero-padded. Another spelling of the same number is not a name of the engine,
 /// because the engine must not delete a file that it could not have named.
@@ -34,6 +35,7 @@ enum FileName: Hashable, Sendable {
   case shared
   case statistics
   case reserve
+  case inbox(InboxFileName)
 
   var name: String {
     switch self {
@@ -47,12 +49,13 @@ enum FileName: Hashable, Sendable {
     case .shared: "SHARED"
     case .statistics: "STATS"
     case .reserve: "RESERVE"
+    case .inbox(let name): name.name
     }
   }
 
   var number: FileNumber? {
     switch self {
-    case .lock, .current, .currentTemporary, .shared, .statistics, .reserve: nil
+    case .lock, .current, .currentTemporary, .shared, .statistics, .reserve, .inbox: nil
     case .manifest(let number), .log(let number), .pooledLog(let number), .table(let number): number
     }
   }
@@ -67,6 +70,10 @@ enum FileName: Hashable, Sendable {
     case "STATS": self = .statistics
     case "RESERVE": self = .reserve
     default:
+      if let name = InboxFileName(name) {
+        self = .inbox(name)
+        return
+      }
       guard let parsed = Self.parseNumbered(name), parsed.name == name else { return nil }
       self = parsed
     }

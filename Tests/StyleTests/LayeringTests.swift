@@ -23,6 +23,7 @@ struct LayeringTests {
     ["Cursors"],
     ["Background"],
     ["Statistics"],
+    ["Inbox"],
     ["Engine"],
     ["Transactions"],
     ["Opening"],

@@ -107,7 +107,7 @@ struct ObjectDamageTests {
       result.status == 1 && result.output.contains("\"damaged\":1") && result.output.contains("\"rows\":1"), "\(result)"
     )
     #expect(
-      try Tool.good(["load", database + "2", file, "--collection", "books", "--create"]).hasPrefix("loaded 1 rows"))
+      try Tool.good(["load", database + "2", file, "--collection", "books", "--create"]).hasPrefix("loaded 1 row "))
   }
 
   @Test func `each damaged row of the catalog is reported, and the others are printed`() throws {

@@ -92,9 +92,11 @@ struct TasksCommandTests {
   }
 
   @Test func `tasks are listed by queue, state, kind and tag, and shown with all their details`() throws {
-    #expect(try lines("list", database).count == 3)
-    #expect(
-      try lines("list", database, "--queue", "out", "--state", "ready")[0].hasPrefix("\(ids[0])\tready\tout\tmail"))
+    #expect(try lines("list", database).count == 4)
+    let list = try lines("list", database, "--queue", "out", "--state", "ready")
+    #expect(list.count == 2 && list[0].hasPrefix("task\tstate\tqueue\tkind") && list[0].contains("\tprogress\t"))
+    #expect(list[1].hasPrefix("\(ids[0])\tready\tout\tmail"))
+    #expect(list.allSatisfy { $0.split(separator: "\t").count == 8 })
     #expect(try lines("list", database, "--tag", "x", "--count") == ["1"])
     #expect(try lines("list", database, "--kind", "other", "--count") == ["0"])
     let shown = try lines("show", database, "\(ids[2])")

@@ -67,7 +67,7 @@ struct ViewDamageTests {
     case .strayKey: try put(family, "00ff", "01")
     }
     let found = try Tool.run(["verify", database])
-    #expect(found.status == 1 && found.output.hasSuffix("1 faults found\n"), "\(found)")
+    #expect(found.status == 1 && found.output.hasSuffix("1 fault found\n"), "\(found)")
     let place = "database: extension \"\(counted.name)\", part \"\(counted.part)\": "
     // The manual view has one run, so its loss is that of all counts.
     let text =
@@ -99,7 +99,7 @@ struct ViewDamageTests {
     let arguments =
       counted == .index ? ["indexes", database, "--verify"] : ["views", database, counted.name, "--verify"]
     let found = try Tool.run(arguments)
-    #expect(found.status == 1 && found.output.contains("1 differences found"), "\(found)")
+    #expect(found.status == 1 && found.output.contains("1 difference found"), "\(found)")
     let json = try Tool.lines(Tool.run(arguments + ["--json"]).output)
     #expect(json.count == 2 && json[0].contains(counted == .index ? "\"kind\":\"count\"" : "\"kind\":\"countDiffers\""))
   }
@@ -141,7 +141,7 @@ struct ViewDamageTests {
     for run in try ViewFixture.entries(database, family + ".runs").dropFirst() { try delete(family + ".runs", run.key) }
     let rebuild = try Tool.good(["indexes", database, "--rebuild", "byTitle"])
     #expect(rebuild == "index \"byTitle\" of books: 300 entries, 40 added, 0 removed\n")
-    #expect(try Tool.good(["indexes", database, "--verify"]).hasPrefix("no differences found: 1 indexes"))
+    #expect(try Tool.good(["indexes", database, "--verify"]).hasPrefix("no differences found: 1 index,"))
     #expect(try Tool.good(["verify", database]) == "no damage found\n")
     let list = try Tool.objects(["indexes", database, "--json"])
     #expect(list.map { $0["name"] as? String } == ["byTitle"], "the counts are not listed")
@@ -173,7 +173,7 @@ struct ViewDamageTests {
     case .lostRow: try delete("objects", row)
     }
     let found = try Tool.run(["views", database, name, "--verify"])
-    #expect(found.status == 1 && found.output.contains(" differences found: 1 views"), "\(found)")
+    #expect(found.status == 1 && found.output.contains(" differences found: 1 view,"), "\(found)")
     let text =
       switch contradiction {
       case .lostEntry: "the row books/30: no group has it at its place"
@@ -191,7 +191,7 @@ struct ViewDamageTests {
     #expect(try Tool.good(["views", database, name, "--rebuild"]).contains("makes it again when it opens"))
     let after = try content()
     let review = try Tool.good(["views", database, name, "--verify"])
-    #expect(review.hasPrefix("no differences found: 1 views"), "\(review)")
+    #expect(review.hasPrefix("no differences found: 1 view,"), "\(review)")
     #expect(try Tool.good(["verify", database]) == "no damage found\n")
     // Nothing says any more where the program had put a row whose entry has become that of another.
     if contradiction == .lostRow || (contradiction == .otherEntry && name == "shelves") {

@@ -74,6 +74,14 @@ struct DatabaseArgument: ParsableArguments {
   }
 }
 
+extension DatabaseArgument {
+  /// Creates the argument for a path that is not on the command line.
+  init(path: String) {
+    self.init()
+    self.path = path
+  }
+}
+
 /// The column family that a command reads or changes.
 struct FamilyOption: ParsableArguments {
   @Option(name: [.short, .long], help: "The column family; without it the default one.")
@@ -83,6 +91,22 @@ struct FamilyOption: ParsableArguments {
   func find(in engine: Engine) throws -> ColumnFamily {
     guard let family else { return engine.defaultFamily }
     return try engine.family(named: family)
+  }
+
+  /// Says on standard error that a command acts on the default family, if it is empty and the database has others: the
+  /// rows of an object database, and of most programs with families, are in those.
+  func warnIfEmptyDefault(_ engine: Engine, before action: String) throws {
+    guard family == nil else { return }
+    let others = engine.families.map(\.name).filter { $0 != engine.defaultFamily.name && $0 != LoadProgress.familyName }
+    guard !others.isEmpty else { return }
+    var cursor = try engine.cursor(in: engine.defaultFamily)
+    try cursor.seekToFirst()
+    guard !cursor.isValid else { return }
+    let way =
+      others.contains { ObjectFamily($0) != nil }
+      ? "collections and objects show what a database of objects has" : "--family chooses another one"
+    StandardError.write(
+      "varve: \(action) the family \"default\", which is empty; the database has \(others.count) more, and \(way)\n")
   }
 
   /// Returns the family, which is created if it is missing and `create` is true.

@@ -22,10 +22,10 @@ struct VarveCommand: ParsableCommand {
     version: "0.1.0",
     subcommands: [
       InfoCommand.self, GetCommand.self, PutCommand.self, DeleteCommand.self, ScanCommand.self, LoadCommand.self,
-      ExportCommand.self, DumpCommand.self, CompactCommand.self, CheckpointCommand.self, VerifyCommand.self,
-      RepairCommand.self,
-      SalvageCommand.self, StatsCommand.self, CollectionsCommand.self, ObjectsCommand.self, IndexesCommand.self,
-      ViewsCommand.self, EdgesCommand.self, TasksCommand.self, ImportCommand.self,
+      ExportCommand.self, DumpCommand.self, CompactCommand.self, FlushCommand.self, CheckpointCommand.self,
+      BackupCommand.self, VerifyCommand.self, RepairCommand.self, SalvageCommand.self, StatsCommand.self,
+      CollectionsCommand.self, ObjectsCommand.self, IndexesCommand.self, ViewsCommand.self, EdgesCommand.self,
+      TasksCommand.self, ImportCommand.self,
     ]
   )
 

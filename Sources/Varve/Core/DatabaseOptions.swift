@@ -50,6 +50,12 @@ public struct DatabaseOptions: Sendable {
   /// Use it on Apple's systems for data that can be made again. False leaves the files as they are. On other systems
   /// the option has no effect. Default false.
   public var isExcludedFromBackup = false
+  /// A Boolean value that indicates whether other processes of the same user may request checkpoints, compactions and
+  /// backups of the open database, as the commands of `varve` do. Default true.
+  public var takesRequests = true
+  /// The folders in which, and below which, other processes may request checkpoints and backups, besides the directory
+  /// that contains the database. Default none.
+  public var backupFolders: [String] = []
   /// The clock that dates change sets and measures the age of the feed. Default `.system`.
   public var clock = WallClock.system
 
@@ -90,6 +96,8 @@ public struct DatabaseOptions: Sendable {
     options.readOnly = isReadOnly || follows
     options.compression = compression
     options.memoryBudget = memoryBudget
+    options.takesRequests = takesRequests
+    options.backupFolders = backupFolders
     return options
   }
 }

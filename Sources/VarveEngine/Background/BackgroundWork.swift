@@ -26,6 +26,12 @@ final class BackgroundWork: TableMaker {
   private let scheduler = Mutex<CompactionScheduler?>(nil)
   let state = Mutex(State())
   let familyChanges = Mutex(())
+  private let endsLongWork = Atomic<Bool>(false)
+  /// Whether compactions and checkpoints on request end early, because the engine is about to close.
+  var endsRequests: Bool {
+    get { endsLongWork.load(ordering: .relaxed) }
+    set { endsLongWork.store(newValue, ordering: .relaxed) }
+  }
 
   static let firstRetryNanoseconds: UInt64 = 100_000_000
   static let lastRetryNanoseconds: UInt64 = 5_000_000_000

@@ -85,7 +85,9 @@ extension CompactionScheduler {
   ) throws(EngineError) {
     while true {
       if family.isDropped { throw CommitPipeline.droppedError(family) }
-      if background.isClosing { throw EngineError(.canceled, "the engine closes") }
+      if background.isClosing || background.endsRequests {
+        throw EngineError(.canceled, "the engine closes")
+      }
       var isBlocked = false
       let reservation = reserve {
         switch picker.pickManual(input(family), range: range, newest: newest) {

@@ -31,6 +31,8 @@ final class EngineCore: Sendable {
   let batchArenas: ArenaPool
   let timers: CommitTimers
   let watch: EngineWatch
+  /// The requests of other processes, or `nil` if the engine takes none.
+  let inbox: EngineInbox?
   /// The threads that run the calls of `async`.
   let callThreads = CallThreads(countMaximum: Limits.callThreadCountMaximum)
   let syncThread = CallThreads(countMaximum: 1)
@@ -62,7 +64,10 @@ final class EngineCore: Sendable {
     batchArenas = ArenaPool(limit: Self.batchArenaBytesMaximum, account: tree.budget.account(.other))
     timers = CommitTimers(pipeline, background.executor, tree.environment.clock)
     watch = EngineWatch(background)
-    if !options.readOnly { background.start() }
+    inbox = EngineInbox(background)
+    if options.readOnly { return }
+    background.start()
+    startInbox()
   }
 
   deinit {
@@ -75,6 +80,7 @@ final class EngineCore: Sendable {
   ///
   /// The threads end before the lock is released; otherwise they would write into files that another engine opens.
   private func abandon() {
+    inbox?.stop()
     callThreads.shutDown()
     syncThread.shutDown()
     timers.stop()
@@ -145,6 +151,7 @@ final class EngineCore: Sendable {
   func close() throws(EngineError) {
     if isForked { throw closedError }
     // The calls of tasks end first, because calls that have begun may still use the engine.
+    inbox?.stop()
     callThreads.shutDown()
     syncThread.shutDown()
     guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }

@@ -26,7 +26,11 @@ package struct DirectoryUnderConstruction {
   package func prepare() throws(EngineError) {
     _ = try hasTarget()
     try removeLeftover()
-    try fileSystem.createDirectory(workspace)
+    do throws(EngineError) { try fileSystem.createDirectory(workspace) } catch {
+      guard error.file == workspace else { throw error }
+      // The caller knows the name of the target.
+      throw EngineError(error.code, "\(purpose) can't be made: \(error.message)", cause: error.cause, file: target)
+    }
   }
 
   /// Returns whether there is an empty directory at the target. Throws if there is anything else.

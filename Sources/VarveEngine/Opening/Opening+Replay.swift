@@ -84,7 +84,7 @@ extension Opening {
         guard reader.next() == nil, reader.findDurableMark(above: 0) == nil else {
           throw .corruption("the MANIFEST ends before any edit, but this segment has records", file: name)
         }
-      case .lock, .current, .currentTemporary, .manifest, .shared, .statistics, .reserve: continue
+      case .lock, .current, .currentTemporary, .manifest, .shared, .statistics, .reserve, .inbox: continue
       }
     }
   }

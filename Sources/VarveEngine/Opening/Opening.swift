@@ -50,6 +50,7 @@ struct Opening {
     // it.
     try checkDatabase()
     let lock = try fileSystem.lock(path + "/" + FileName.lock.name)
+    LockNote(.opens).write(to: lock)
     do throws(EngineError) {
       return try open(lock: lock)
     } catch {
@@ -146,7 +147,7 @@ struct Opening {
       case .log, .table, .pooledLog:
         throw .corruption(
           "CURRENT is missing, but \(name) exists: the directory is neither empty nor a complete database", file: path)
-      case .lock, .current, .currentTemporary, .manifest, .shared, .statistics, .reserve: continue
+      case .lock, .current, .currentTemporary, .manifest, .shared, .statistics, .reserve, .inbox: continue
       case nil:
         throw EngineError(
           .notADatabase,

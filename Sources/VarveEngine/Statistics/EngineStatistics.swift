@@ -18,6 +18,13 @@ public struct EngineStatistics: Sendable, Hashable, Codable {
     public var entryCount: UInt64 = 0
     /// Tombstones among the entries.
     public var tombstoneCount: UInt64 = 0
+    /// Range tombstones of the tables, which are not among the entries.
+    public var rangeTombstoneCount: UInt64 {
+      get { rangeTombstones ?? 0 }
+      set { rangeTombstones = newValue > 0 ? newValue : nil }
+    }
+    /// `nil` instead of 0: in JSON, the member is absent from most levels, and from those of earlier versions.
+    private var rangeTombstones: UInt64?
 
     /// Creates an empty level.
     public init() {}
@@ -28,6 +35,7 @@ public struct EngineStatistics: Sendable, Hashable, Codable {
       case bytes
       case entryCount = "entries"
       case tombstoneCount = "tombstones"
+      case rangeTombstones
     }
 
     static func += (left: inout Level, right: Level) {
@@ -35,6 +43,7 @@ public struct EngineStatistics: Sendable, Hashable, Codable {
       left.bytes += right.bytes
       left.entryCount += right.entryCount
       left.tombstoneCount += right.tombstoneCount
+      left.rangeTombstoneCount += right.rangeTombstoneCount
     }
   }
 
@@ -82,6 +91,7 @@ public struct EngineStatistics: Sendable, Hashable, Codable {
           sum.bytes += table.fileSize
           sum.entryCount += table.entryCount
           sum.tombstoneCount += table.tombstoneCount
+          sum.rangeTombstoneCount += table.rangeTombstoneCount
         }
       }
       storedLevels = ByLevel(elements: levels)

@@ -157,6 +157,9 @@ struct CheckpointJob {
       for level in 0..<Limits.levelCount {
         for table in family.version.tables(level: level) {
           try TaskCancellation.check()
+          if engine.background.endsRequests {
+            throw EngineError(.canceled, "the engine closes")
+          }
           let name = FileName.table(table.number).name
           if canLink { canLink = try link(name) }
           if canLink {

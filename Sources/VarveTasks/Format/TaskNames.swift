@@ -165,6 +165,21 @@ enum ConfigKeys {
 
   static let inbox: UInt8 = 0x49
   static func inbox(_ id: [UInt8]) -> [UInt8] { [inbox] + id }
+  /// Returns the note of a file of the inbox that was applied: the time (8), and what each command has changed (8), if
+  /// the sender wants to know it.
+  static func inbox(_ time: Int64, changed: [Int]) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.append(time: time)
+    for count in changed { bytes.append(number: UInt64(count)) }
+    return bytes
+  }
+  static func changed(ofInbox value: [UInt8]) throws(DamagedTask) -> [Int] {
+    var reader = ByteReader(value)
+    _ = try reader.time()
+    var changed: [Int] = []
+    while reader.remaining > 0 { changed.append(Int(clamping: try reader.number(UInt64.self))) }
+    return changed
+  }
 
   static let incarnation: [UInt8] = [0x44]
   static func incarnation(_ number: UInt64, copiedStart: UInt32? = nil) -> [UInt8] {
@@ -199,6 +214,21 @@ enum ConfigKeys {
 
   static let schedule: UInt8 = 0x53
   static func schedule(_ name: String) -> [UInt8] { [schedule] + Array(name.utf8) }
+
+  /// The key of the names of the schedules that the program has registered since its last start.
+  static let declared: [UInt8] = [0x4E]
+  /// Returns names, each with its size (4).
+  static func declared(_ names: Set<String>) -> [UInt8] {
+    var bytes: [UInt8] = []
+    for name in names.sorted() { bytes.append(sized: name.utf8) }
+    return bytes
+  }
+  static func declared(_ value: [UInt8]) throws(DamagedTask) -> Set<String> {
+    var reader = ByteReader(value)
+    var names: Set<String> = []
+    while reader.remaining > 0 { names.insert(try reader.text()) }
+    return names
+  }
 }
 
 /// The changes of the task counts in one commit.

@@ -19,6 +19,8 @@ enum InboxCommand: Codable, Sendable {
   case set(collection: String, object: Data)
   /// Removes the object with an identifier, given as JSON.
   case remove(collection: String, id: Data)
+  /// Writes what each command of the file has changed into a file `.answer`. The first command of its file.
+  case answer
 }
 
 /// The error for a file in the inbox that is not a file of commands, or is damaged.
@@ -38,6 +40,8 @@ struct DamagedInbox: Error, CustomStringConvertible {
 struct InboxFile {
   static let magic = Array("VARVEIN1".utf8)
   static let suffix = ".commands"
+  /// What the name of the answer to a file ends in.
+  static let answerSuffix = ".answer"
   /// What the name of a file ends in as long as it is not complete.
   static let partSuffix = ".part"
   /// A larger file is refused.
@@ -90,8 +94,18 @@ struct InboxFile {
     }
   }
 
+  /// Whether the sender waits for an answer.
+  var wantsAnswer: Bool {
+    if case .answer = commands.first { true } else { false }
+  }
+
   /// Returns the name of the file with an id.
-  static func name(_ id: [UInt8]) -> String { id.map { hex($0 >> 4) + hex($0 & 15) }.joined() + suffix }
+  static func name(_ id: [UInt8]) -> String { digits(id) + suffix }
+
+  /// Returns the name of the answer to the file with an id.
+  static func answerName(_ id: [UInt8]) -> String { digits(id) + answerSuffix }
+
+  private static func digits(_ id: [UInt8]) -> String { id.map { hex($0 >> 4) + hex($0 & 15) }.joined() }
 
   private static func hex(_ digit: UInt8) -> String { String(digit, radix: 16) }
 }

@@ -61,9 +61,13 @@ extension InboxFiles {
     names(directory).filter { $0.hasSuffix(InboxFile.suffix) }.sorted()
   }
 
-  /// Removes the files that senders have begun before a time, and have not finished: they have died.
-  func removeUnfinished(_ directory: String, before time: Date) {
-    for name in names(directory) where name.hasSuffix(InboxFile.suffix + InboxFile.partSuffix) {
+  /// Removes the files that senders have begun before a time, and have not finished, and answers that they have not
+  /// read: they have died.
+  func removeAbandoned(_ directory: String, before time: Date) {
+    let suffixes = [
+      InboxFile.suffix + InboxFile.partSuffix, InboxFile.answerSuffix, InboxFile.answerSuffix + InboxFile.partSuffix,
+    ]
+    for name in names(directory) where suffixes.contains(where: { name.hasSuffix($0) }) {
       let path = directory + "/" + name
       // A file that can't be removed is tried again at the next start.
       if let written = modified(path), written < time { try? remove(path) }

@@ -42,18 +42,34 @@ public struct TaskInbox: Sendable {
   public func send(_ body: (inout Batch) throws -> Void) throws {
     var batch = Batch()
     try body(&batch)
-    if batch.commands.isEmpty { return }
+    if !batch.commands.isEmpty { _ = try send(batch.commands) }
+  }
+
+  /// Sends commands as `send`, and returns a receipt that tells when they were applied and what each has changed.
+  ///
+  /// Throws what `send` throws, and `TaskError.invalidValue` if `body` adds no command. A process with an earlier
+  /// version of this module refuses the commands.
+  public func sendForAnswer(_ body: (inout Batch) throws -> Void) throws -> InboxReceipt {
+    var batch = Batch()
+    try body(&batch)
+    if batch.commands.isEmpty { throw TaskError.invalidValue("there is no command that could be answered") }
+    return InboxReceipt(id: try send([.answer] + batch.commands), inbox: self)
+  }
+
+  /// Writes a file of commands, and returns its id.
+  private func send(_ commands: [InboxCommand]) throws -> [UInt8] {
     guard files.exists(databasePath + "/CURRENT") else {
       throw TaskError.invalidValue("no database exists at \"\(databasePath)\"")
     }
     var generator = SystemRandomNumberGenerator()
     let id = (0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) }
-    let bytes = try InboxFile(id: id, commands: batch.commands).bytes()
+    let bytes = try InboxFile(id: id, commands: commands).bytes()
     if bytes.count > InboxFile.sizeMaximum {
       throw TaskError.tooLarge(what: "a batch of commands", size: bytes.count, limit: InboxFile.sizeMaximum)
     }
     try files.createDirectory(directory)
     try files.writeWhole(bytes, directory + "/" + InboxFile.name(id))
+    return id
   }
 
   /// Commands that are applied together, in their order.

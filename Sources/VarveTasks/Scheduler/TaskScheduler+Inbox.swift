@@ -30,7 +30,7 @@ extension TaskScheduler {
     if !inbox.files.exists(database.path) { return }
     try inbox.files.createDirectory(inbox.directory)
     // Files have times of the system's clock.
-    inbox.files.removeUnfinished(inbox.directory, before: Date(timeIntervalSinceNow: -Self.unfinishedMaximum))
+    inbox.files.removeAbandoned(inbox.directory, before: Date(timeIntervalSinceNow: -Self.unfinishedMaximum))
     let watch = DirectoryWatch(inbox.directory) { [weak self] in self?.wakeInbox() }
     if watch == nil { SchedulerLog.inbox(logger, inbox.directory) }
     state.withLock { $0.watch = watch }
@@ -106,6 +106,7 @@ extension TaskScheduler {
       }
     }
     guard state.withLock({ $0.isRunning }), !Task.isCancelled else { return }
+    inbox.files.removeAbandoned(inbox.directory, before: Date(timeIntervalSinceNow: -Self.unfinishedMaximum))
     // If this fails, the remaining notes are deleted with the next file, or after the next start.
     do { try await forgetFiles() } catch is CancellationError {
       // The scheduler is being stopped.
@@ -166,32 +167,43 @@ extension TaskScheduler {
         throw DamagedInbox(what: "its id is not that of its name")
       }
     } catch { throw InboxRefusal(cause: error) }
-    do { try await apply(file) } catch let error as DatabaseError where error.code == .conflict {
+    let changed: [Int]
+    do { changed = try await apply(file) } catch let error as DatabaseError where error.code == .conflict {
       // A transaction that changes many tasks is so long that some of them end while it runs, in each attempt again. So
       // the scheduler commits nothing while the next attempt is made. Handlers continue to run. It waits for the writer
       // for a short time only: a long transaction of the program must not stop the scheduler.
-      try await commitMutex.withLock { [self] in try await apply(file, writerTimeout: Self.turnTimeout) }
+      changed = try await commitMutex.withLock { [self] in try await apply(file, writerTimeout: Self.turnTimeout) }
     }
+    guard file.wantsAnswer else { return }
+    // If the process dies before the file of commands is removed, the answer is written again.
+    let answer = (path as NSString).deletingLastPathComponent + "/" + InboxFile.answerName(file.id)
+    try files.writeWhole(Array(try JSONEncoder().encode(AnswerRecord(applied: changed))), answer)
   }
 
-  /// Applies the commands of a file in one transaction, unless they were applied before.
-  private func apply(_ file: InboxFile, writerTimeout: Duration? = nil) async throws {
+  /// Applies the commands of a file in one transaction, unless they were applied before. Returns what each has changed.
+  private func apply(_ file: InboxFile, writerTimeout: Duration? = nil) async throws -> [Int] {
     let accepted = state.withLock { $0.accepted }
     let (key, now) = (ConfigKeys.inbox(file.id), WallTime.milliseconds(clock.wallNow))
-    try await database.write(label: "tasks: inbox", durability: .power, writerTimeout: writerTimeout) { tx in
+    return try await database.write(label: "tasks: inbox", durability: .power, writerTimeout: writerTimeout) { tx in
       let config = try tx.tasks.config
-      if try config.get(key) != nil { return }
-      do { for command in file.commands { try Self.apply(command, accepted, tx) } } catch let error as DatabaseError
-        where Self.passingErrors.contains(error.code)
-      { throw error } catch { throw InboxRefusal(cause: error) }
-      var value: [UInt8] = []
-      value.append(time: now)
-      try config.put(key, value)
+      if let value = try config.get(key) { return try ConfigKeys.changed(ofInbox: value) }
+      var changed: [Int] = []
+      do {
+        for command in file.commands {
+          if let count = try Self.apply(command, accepted, tx) { changed.append(count) }
+        }
+      } catch let error as DatabaseError where Self.passingErrors.contains(error.code) { throw error } catch {
+        throw InboxRefusal(cause: error)
+      }
+      try config.put(key, ConfigKeys.inbox(now, changed: file.wantsAnswer ? changed : []))
+      return changed
     }
   }
 
-  private static func apply(_ command: InboxCommand, _ accepted: [String: AcceptedType], _ tx: WriteTransaction) throws
-  {
+  /// Applies a command. Returns the number of tasks, queues or rows that it has changed, or `nil` if it is no change.
+  private static func apply(
+    _ command: InboxCommand, _ accepted: [String: AcceptedType], _ tx: WriteTransaction
+  ) throws -> Int? {
     func type(_ collection: String) throws -> AcceptedType {
       if let type = accepted[collection] { return type }
       throw TaskError.invalidValue("no type was accepted for the objects of collection \"\(collection)\"")
@@ -201,25 +213,29 @@ extension TaskScheduler {
       let tasks = try tx.tasks
       try tasks.dispatcher.middleware?.enqueuing(kind, &options, in: tx)
       _ = try tasks.enqueue(kind, version: version, Array(payload), options)
-    case .cancel(let query): try tx.cancel(query)
-    case .retry(let query): try tx.retryNow(query)
-    case .revive(let query): try tx.revive(query)
+    case .cancel(let query): return try tx.cancel(query)
+    case .retry(let query): return try tx.retryNow(query)
+    case .revive(let query): return try tx.revive(query)
     case .delete(let query):
       let tasks = try tx.tasks
       let ids = try tasks.ids(query)
       // None of those that do not run begins before its deletion, which would then throw.
       try tasks.hold(ids)
-      for id in ids where tasks.dispatcher.run(id) == nil { try tx.delete(.id(id)) }
+      var count = 0
+      for id in ids where tasks.dispatcher.run(id) == nil { count += try tx.delete(.id(id)) }
       // No task has the unique key any more, so only the key is released.
       if ids.isEmpty { _ = try tasks.forgetKey(query) }
-    case .signal(let text): try tx.signal(WakeSignal(text))
+      return count
+    case .signal(let text): return try tx.signal(WakeSignal(text))
     case .pause(let queue): try tx.pause(queue)
     case .resume(let queue): try tx.resume(queue)
     case .drain(let queue): try tx.drain(queue)
-    case .release: try tx.releaseTasks()
+    case .release: return try tx.releaseTasks() ? 1 : 0
     case .set(let collection, let object): try type(collection).set(object, tx)
     case .remove(let collection, let id): try type(collection).remove(id, tx)
+    case .answer: return nil
     }
+    return 1
   }
 
   /// Moves a file to `refused`, beside a text with the reason. Both survive a power loss when the call returns.

@@ -117,6 +117,7 @@ extension TaskScheduler {
   // MARK: - Times
 
   func startSchedules() async throws {
+    try await declareSchedules()
     for name in state.withLock({ $0.schedules.keys.sorted() }) {
       do {
         try await scheduleMutex.withLock { [self] in try await store(name) }
@@ -124,6 +125,16 @@ extension TaskScheduler {
       } catch let error where TaskDamage.isLasting(error) {
         SchedulerLog.unreadable(logger, "schedule \(name)", error)
       }
+    }
+  }
+
+  /// Stores which schedules the program has registered by now, unless that is stored already.
+  private func declareSchedules() async throws {
+    let value = ConfigKeys.declared(Set(state.withLock { $0.schedules.keys }))
+    let stored = try await database.read { tx in try tx.tasks.config.get(ConfigKeys.declared) }
+    if stored == value || (stored == nil && value.isEmpty) { return }
+    try await database.commitIndependently(label: "tasks: schedules") { parts in
+      try TaskParts(parts).config.put(ConfigKeys.declared, value)
     }
   }
 
@@ -174,6 +185,10 @@ extension TaskScheduler {
       queue: schedule.options.queue.text, rules: schedule.rules, lastSlot: isWrong ? now : last)
     record.lastTask = old?.lastTask
     if record != old { try config.put(key, record.bytes) }
+    let declared = try config.get(ConfigKeys.declared).map { try ConfigKeys.declared($0) } ?? []
+    if !declared.contains(schedule.name) {
+      try config.put(ConfigKeys.declared, ConfigKeys.declared(declared.union([schedule.name])))
+    }
     return StoredSlot(last: record.lastSlot, wrong: isWrong ? last : nil)
   }
 

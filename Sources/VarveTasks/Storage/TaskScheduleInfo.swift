@@ -19,8 +19,13 @@ public struct TaskScheduleInfo: Hashable, Sendable {
   public let lastSlot: Date
   /// The last task that the schedule has enqueued, or `nil` if there is none.
   public let lastTask: TaskID?
+  /// Whether the program has registered the schedule since its scheduler last started. If not, nothing fires it.
+  ///
+  /// True for a database whose scheduler has not started since it has the version that notes this.
+  public let isDeclared: Bool
 
-  init(_ name: String, _ record: ScheduleRecord) {
+  init(_ name: String, _ record: ScheduleRecord, isDeclared: Bool) {
+    self.isDeclared = isDeclared
     self.name = name
     expression = record.expression
     zone = record.zone
@@ -53,9 +58,12 @@ extension ReadTransaction {
   /// Returns the schedules that programs have registered, ordered by name.
   public func taskSchedules() throws -> [TaskScheduleInfo] {
     var schedules: [TaskScheduleInfo] = []
+    let declared = try tasks.config.get(ConfigKeys.declared).map { try ConfigKeys.declared($0) }
     var cursor = try tasks.config.cursor(StorageRange(prefix: [ConfigKeys.schedule]))
     while let (key, value) = try cursor.next() {
-      schedules.append(TaskScheduleInfo(String(decoding: key.dropFirst(), as: UTF8.self), try ScheduleRecord(value)))
+      let name = String(decoding: key.dropFirst(), as: UTF8.self)
+      schedules.append(
+        TaskScheduleInfo(name, try ScheduleRecord(value), isDeclared: declared?.contains(name) ?? true))
     }
     return schedules
   }

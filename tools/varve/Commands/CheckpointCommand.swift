@@ -8,8 +8,10 @@ struct CheckpointCommand: ParsableCommand {
     abstract: "Make a second database with the same content, of hard links where the file system has them.",
     discussion: """
       The target must not exist, or must be an empty directory. On another file system, the tables are copied \
-      instead of linked. The checkpoint has all column families as of one commit. The database must not be open \
-      elsewhere.
+      instead of linked. The checkpoint has all column families as of one commit.
+
+      If a process has the database open, it makes the checkpoint, and the command waits for it. Such a checkpoint is \
+      in the directory that contains the database or below it, or in a folder that the program of that process names.
 
       Example: varve checkpoint /data/example.varve /backup/example.varve
       """
@@ -17,10 +19,12 @@ struct CheckpointCommand: ParsableCommand {
 
   @OptionGroup var database: DatabaseArgument
   @Argument(help: "The directory of the new database.", completion: .directory) var target: String
+  @OptionGroup var patience: PatienceOption
   @OptionGroup var output: OutputOption
 
   func run() throws {
-    let result = try database.writing { engine in Result(try engine.checkpoint(to: target)) }
+    let live = LiveDatabase(database: database, patience: patience)
+    let result = Result(try live.checkpoint(to: target))
     let sink = try ByteSink.standardOutput()
     try output.json ? sink.writeJSON(result) : sink.writeLine("\(target): \(result.text)")
     try sink.finish()
@@ -44,7 +48,7 @@ struct CheckpointCommand: ParsableCommand {
     }
 
     var text: String {
-      "everything up to commit \(sequence); \(tablesLinked) tables linked, \(tablesCopied) copied "
+      "everything up to commit \(sequence); \(Count.text(tablesLinked, "table")) linked, \(tablesCopied) copied "
         + "(\(SizeText.text(tableBytesCopied))), \(SizeText.text(logBytesCopied)) of log"
     }
   }

@@ -8,7 +8,8 @@ struct CompactCommand: ParsableCommand {
     abstract: "Merge the tables of a database, or of a range of it, down to the last level.",
     discussion: """
       The command compacts every family, or one with --family, which removes overwritten values and tombstones. It \
-      prints the bytes read and written, and the sizes before and after.
+      prints the bytes read and written, and the sizes before and after. If a process has the database open, it compacts, \
+      and the command waits for it.
 
       Example: varve compact /data/example.varve --from user: --to user;
       """
@@ -19,22 +20,26 @@ struct CompactCommand: ParsableCommand {
   @Option(help: "End before this key (excluded).") var to: String?
   @OptionGroup var family: FamilyOption
   @OptionGroup var hex: HexOption
+  @OptionGroup var patience: PatienceOption
   @OptionGroup var output: OutputOption
 
   func run() throws {
     let lower = try from.map { try hex.bytes($0, "--from") }
     let upper = try to.map { try hex.bytes($0, "--to") }
-    let result = try database.writing { engine in
-      let families = family.family == nil ? engine.families : [try family.find(in: engine)]
-      try engine.flush()
-      let before = engine.statistics
-      var bar = ProgressBar("compact", isQuiet: output.json)
-      defer { bar.end() }
-      for family in families {
-        try engine.compact(family: family, from: lower, to: upper) { bar.show($0.bytesDone, of: $0.bytesTotal) }
-      }
-      return Result(before, engine.statistics)
-    }
+    let live = LiveDatabase(database: database, patience: patience)
+    var bar = ProgressBar("compact", isQuiet: output.json)
+    defer { bar.end() }
+    let totals = try live.perform(
+      .compact(family: family.family, from: lower, to: upper), ifInterrupted: .nothing,
+      { if case .runs(let done, let total) = $0 { bar.show(done, of: total) } },
+      direct: { engine in
+        try engine.compact(familyNamed: family.family, from: lower, to: upper) {
+          bar.show($0.bytesDone, of: $0.bytesTotal)
+        }
+      },
+      answer: { if case .compacted(let totals) = $0 { totals } else { nil } })
+    bar.end()
+    let result = Result(totals)
     let sink = try ByteSink.standardOutput()
     try output.json ? sink.writeJSON(result) : sink.writeLine(result.text)
     try sink.finish()
@@ -47,12 +52,12 @@ struct CompactCommand: ParsableCommand {
     let tableBytesBefore: UInt64
     let tableBytesAfter: UInt64
 
-    init(_ before: EngineStatistics, _ after: EngineStatistics) {
-      bytesIn = after.bytesCompactionRead - before.bytesCompactionRead
-      bytesOut = after.bytesCompactionWritten - before.bytesCompactionWritten
+    init(_ totals: CompactionTotals) {
+      bytesIn = totals.bytesRead
+      bytesOut = totals.bytesWritten
       ratio = SizeText.ratio(bytesOut, bytesIn)
-      tableBytesBefore = before.tableBytes
-      tableBytesAfter = after.tableBytes
+      tableBytesBefore = totals.tableBytesBefore
+      tableBytesAfter = totals.tableBytesAfter
     }
 
     var text: String {

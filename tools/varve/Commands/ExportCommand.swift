@@ -1,5 +1,6 @@
 import ArgumentParser
 import VarveEngine
+import VarveInspection
 
 /// Writes all entries to a file.
 struct ExportCommand: ParsableCommand {
@@ -16,6 +17,9 @@ struct ExportCommand: ParsableCommand {
       reads: every line has all that another database needs, and what was loaded is the same but for its row \
       ids. --from, --to and --prefix are keys as objects prints them. A row that is damaged is left out and reported \
       on standard error, and the exit status is 1.
+
+      An export of whole families of a database of objects is for looking at, not a backup of it: load takes it only \
+      with --raw. A copy of the whole database is made by backup create or checkpoint.
 
       Example: varve export /data/example.varve entries.jsonl
       Example: varve export /data/example.varve books.jsonl --collection books
@@ -45,6 +49,7 @@ struct ExportCommand: ParsableCommand {
     let bounds = try range.bounds(hex)
     let result = try database.reading { engine in
       let families = try chosenFamilies(engine)
+      if families.contains(where: { ObjectFamily($0.name) != nil }) { StandardError.write(Self.objectsNote) }
       let point = try begin(engine, target)
       let sink = try ByteSink(target, from: point?.position)
       var bar = ProgressBar("export", isQuiet: output.json)
@@ -55,7 +60,8 @@ struct ExportCommand: ParsableCommand {
       if let file = target.filePath { ExportIdentity.remove(for: file) }
       return Result(entries: exporter.count, bytes: sink.byteCount)
     }
-    try report(result, "exported \(result.entries) entries, \(SizeText.text(result.bytes))", to: target)
+    let entries = Count.text(result.entries, "entry", plural: "entries")
+    try report(result, "exported \(entries), \(SizeText.text(result.bytes))", to: target)
   }
 
   private func exportObjects(_ collection: String, to target: OutputTarget) throws {
@@ -70,9 +76,15 @@ struct ExportCommand: ParsableCommand {
       return ObjectResult(rows: exporter.count, bytes: sink.byteCount, damaged: faults.count)
     }
     let damaged = result.damaged > 0 ? "; \(result.damaged) are damaged and left out" : ""
-    try report(result, "exported \(result.rows) rows, \(SizeText.text(result.bytes))\(damaged)", to: target)
+    let rows = Count.text(result.rows, "row")
+    try report(result, "exported \(rows), \(SizeText.text(result.bytes))\(damaged)", to: target)
     try faults.finish()
   }
+
+  /// What `load` says only later.
+  private static let objectsNote =
+    "varve: the file has families of the database of objects, which load takes only with --raw; rows are exported with "
+    + "--collection, and a copy of the whole database is made by backup create or checkpoint\n"
 
   private func chosenFamilies(_ engine: Engine) throws -> [ColumnFamily] {
     if family.family != nil { return [try family.find(in: engine)] }

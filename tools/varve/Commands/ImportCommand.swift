@@ -126,7 +126,8 @@ struct ImportSQLiteCommand: ParsableCommand {
         try sink.writeLine(PrintableText.text(text))
       }
       try sink.writeLine(
-        "imported \(result.rows) rows into \"\(into)\"\(result.refused > 0 ? ", refused \(result.refused)" : "")")
+        "imported \(Count.text(result.rows, "row")) into \"\(into)\"\(result.refused > 0 ? ", refused \(result.refused)" : "")"
+      )
       for name in result.stale {
         try sink.writeLine("extension \"\(name)\" is stale until the program opens the database")
       }

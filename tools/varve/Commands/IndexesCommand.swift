@@ -188,7 +188,8 @@ private struct RebuildRow: Encodable {
   }
 
   var text: String {
-    var text = "index \"\(index)\" of \(collection): \(entries) entries, \(added) added, \(removed) removed"
+    var text = "index \"\(index)\" of \(collection): \(Count.text(entries, "entry", plural: "entries")), "
+    text += "\(added) added, \(removed) removed"
     if corrected > 0 { text += ", \(corrected) with another content" }
     if removedRows > 0 { text += "; the emitted values of \(removedRows) rows that are not there are gone" }
     return PrintableText.text(text)

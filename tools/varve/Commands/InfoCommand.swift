@@ -36,19 +36,29 @@ private struct InfoRow: Encodable {
     let bytes: UInt64
     let entries: UInt64
     let tombstones: UInt64
+    let rangeTombstones: UInt64
+    private let words: String
+
+    private enum CodingKeys: String, CodingKey {
+      case level, files, bytes, entries, tombstones, rangeTombstones
+    }
+
+    init(_ number: Int, _ found: EngineStatistics.Level) {
+      level = number
+      files = found.fileCount
+      bytes = found.bytes
+      entries = found.entryCount
+      tombstones = found.tombstoneCount
+      rangeTombstones = found.rangeTombstoneCount
+      words = LevelText.text(found)
+    }
 
     /// Returns the levels that have files.
     static func list(_ levels: [EngineStatistics.Level]) -> [Level] {
-      levels.enumerated().filter { $1.fileCount > 0 }.map {
-        Level(
-          level: $0, files: $1.fileCount, bytes: $1.bytes, entries: $1.entryCount, tombstones: $1.tombstoneCount)
-      }
+      levels.enumerated().filter { $1.fileCount > 0 }.map { Level($0, $1) }
     }
 
-    var text: String {
-      "level \(level): \(files) files, \(SizeText.text(bytes)), \(entries) entries"
-        + (tombstones > 0 ? ", \(tombstones) tombstones" : "")
-    }
+    var text: String { "level \(level): \(words)" }
   }
 
   struct Family: Encodable {
@@ -98,13 +108,14 @@ private struct InfoRow: Encodable {
       "database id          \(databaseID)",
       "format version       \(formatVersion)",
       "sequence             \(sequence)",
-      "tables               \(SizeText.text(tableBytes)) in \(files) files",
+      "tables               \(SizeText.text(tableBytes)) in \(Count.text(files, "file"))",
       "log                  \(SizeText.text(logBytes))",
       "space amplification  \(SizeText.fixed(spaceAmplification, 2)) (all tables to the last level of each family)",
     ]
     for family in families {
       let kind = family.isVolatile ? "volatile family" : "family"
-      lines.append("\(kind) \"\(family.name)\", id \(family.id), \(family.memtableEntries) entries in memtables")
+      let entries = Count.text(family.memtableEntries, "entry", plural: "entries")
+      lines.append("\(kind) \"\(family.name)\", id \(family.id), \(entries) in memtables")
       lines += family.levels.map { "  " + $0.text }
     }
     return lines

@@ -60,7 +60,8 @@ struct LoadCommand: ParsableCommand {
       try sink.writeJSON(result)
     } else {
       let skipped = result.skipped > 0 ? ", after \(result.skipped) that an earlier load wrote" : ""
-      try sink.writeLine("loaded \(result.entries) entries from \(SizeText.text(result.bytes))\(skipped)")
+      let entries = Count.text(result.entries, "entry", plural: "entries")
+      try sink.writeLine("loaded \(entries) from \(SizeText.text(result.bytes))\(skipped)")
     }
     try sink.finish()
   }
@@ -83,7 +84,7 @@ extension LoadCommand {
     if output.json {
       try sink.writeJSON(result)
     } else {
-      try sink.writeLine("loaded \(result.rows) rows from \(SizeText.text(result.bytes))")
+      try sink.writeLine("loaded \(Count.text(result.rows, "row")) from \(SizeText.text(result.bytes))")
       for name in result.stale {
         try sink.writeLine("extension \"\(name)\" is stale until the program opens the database")
       }

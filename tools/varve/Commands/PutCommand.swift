@@ -28,6 +28,7 @@ struct PutCommand: ParsableCommand {
     let keyBytes = try hex.bytes(key, "key")
     let valueBytes = value == "-" ? try Self.standardInput() : try hex.bytes(value, "value")
     let sequence = try database.writing(create: create) { engine in
+      try self.family.warnIfEmptyDefault(engine, before: "this writes to")
       let family = try family.find(in: engine, create: create)
       return try engine.put(keyBytes, valueBytes, in: family, durability: .power)
     }

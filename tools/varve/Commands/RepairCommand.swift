@@ -44,9 +44,10 @@ struct RepairCommand: ParsableCommand {
       try sink.writeJSON(Summary(report, recounted))
     } else {
       for table in report.tables {
+        let count = Count.text(table.entryCount, "entry", plural: "entries")
         try sink.writeLine(
           "\(table.isNew ? "written" : "kept"): \(table.file): level \(table.level) of \"\(table.family)\", "
-            + "\(table.entryCount) entries from \(PrintableText.text(table.smallestKey)) to "
+            + "\(count) from \(PrintableText.text(table.smallestKey)) to "
             + "\(PrintableText.text(table.largestKey)), commits \(table.sequences.lowerBound) to \(table.sequences.upperBound)"
         )
       }
@@ -58,10 +59,13 @@ struct RepairCommand: ParsableCommand {
             "counted again: part \"\(part.part)\" of extension \"\(part.extensionName)\", "
               + "\(part.differenceCount) wrong counts"))
       }
-      try sink.writeLine(
-        report.isChanged
-          ? "repaired up to commit \(report.lastSequence); \(report.tables.count) tables, \(report.logEntriesRead) entries of the log"
-          : recounted.isEmpty ? "nothing to repair" : "nothing else to repair")
+      if report.isChanged {
+        let tables = Count.text(report.tables.count, "table")
+        let entries = Count.text(report.logEntriesRead, "entry", plural: "entries")
+        try sink.writeLine("repaired up to commit \(report.lastSequence); \(tables), \(entries) of the log")
+      } else {
+        try sink.writeLine(recounted.isEmpty ? "nothing to repair" : "nothing else to repair")
+      }
     }
     try sink.finish()
     if let failure { throw failure }

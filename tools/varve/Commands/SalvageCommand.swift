@@ -27,9 +27,9 @@ struct SalvageCommand: ParsableCommand {
       try sink.writeJSON(Summary(report))
     } else {
       try SalvageText.write(report.losses, report.doubts, to: sink)
-      for family in report.families { try sink.writeLine("\"\(family.name)\": \(family.rowCount) rows") }
+      for family in report.families { try sink.writeLine("\"\(family.name)\": \(Count.text(family.rowCount, "row"))") }
       try sink.writeLine(
-        "\(target): \(report.entriesRead) entries of \(report.tablesRead) tables and the log read; "
+        "\(target): \(Count.text(report.entriesRead, "entry", plural: "entries")) of \(Count.text(report.tablesRead, "table")) and the log read; "
           + (report.isComplete ? "nothing is lost" : "see above what is lost"))
     }
     try sink.finish()

@@ -30,6 +30,7 @@ struct ScanCommand: ParsableCommand {
     let bounds = try range.bounds(hex)
     let sink = try ByteSink.standardOutput()
     try database.reading { engine in
+      try family.warnIfEmptyDefault(engine, before: "this scans")
       var cursor = try engine.cursor(in: try family.find(in: engine), bounds: bounds)
       try reverse ? cursor.seekToLast() : cursor.seekToFirst()
       var left = limit ?? Int.max

@@ -14,6 +14,8 @@ struct StatsCommand: ParsableCommand {
       With --watch the statistics are printed again at each interval, until the process closes the database \
       (status 0) or dies (status 1).
 
+      With --fresh the process is asked for its statistics as they are now.
+
       With --space the space that the database takes is printed instead, by what takes it.
 
       Example: varve stats /data/example.varve --watch --interval 5
@@ -24,12 +26,16 @@ struct StatsCommand: ParsableCommand {
   @Flag(help: "Print again at each interval, as long as a process has the database open.") var watch = false
   @Flag(help: "Print the space that the database takes: live data, garbage, what readers and checkpoints keep.")
   var space = false
+  @Flag(help: "Ask the process that has the database open, instead of printing what it published last.")
+  var fresh = false
+  @OptionGroup var patience: PatienceOption
   @Option(help: "Seconds between two outputs of --watch, from 0.1.") var interval = 1.0
   @Option(help: "End --watch after so many outputs.") var count: Int?
   @OptionGroup var output: OutputOption
 
   func validate() throws {
     guard interval >= 0.1, interval <= 86_400 else { throw ValidationError("--interval is from 0.1 to 86400 seconds") }
+    if fresh, watch || space { throw ValidationError("--fresh excludes --watch and --space") }
     if space, watch { throw ValidationError("--space and --watch exclude each other") }
     if let count, count < 1 { throw ValidationError("--count is at least 1") }
   }
@@ -40,6 +46,7 @@ struct StatsCommand: ParsableCommand {
       try printSpace(to: sink)
       return try sink.finish()
     }
+    if fresh { return try printFresh(to: sink) }
     guard let published = try PublishedStatistics.read(at: database.path) else {
       try printResting(nil, to: sink)
       return try sink.finish()
@@ -48,6 +55,24 @@ struct StatsCommand: ParsableCommand {
       try follow(published, sink)
     } else {
       try printResting(published, to: sink)
+    }
+    try sink.finish()
+  }
+
+  /// Prints the statistics that the process which has the database open gives on request.
+  private func printFresh(to sink: ByteSink) throws {
+    let live = LiveDatabase(database: database, patience: patience)
+    let metrics = try live.perform(
+      .statistics, ifInterrupted: .nothing, { _ in }, direct: { $0.statistics },
+      answer: { answer -> EngineStatistics? in
+        guard case .statistics(let json) = answer else { return nil }
+        return try? JSONText.decode(EngineStatistics.self, json.utf8)
+      })
+    if output.json {
+      try sink.writeJSON(StatsRow(path: database.path, published: nil, diedProcess: nil, metrics: metrics))
+    } else {
+      try sink.writeLine("database  \(database.path)")
+      for line in StatisticsTable(metrics: metrics).lines { try sink.writeLine(line) }
     }
     try sink.finish()
   }

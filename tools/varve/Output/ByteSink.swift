@@ -36,7 +36,8 @@ final class ByteSink {
       let partial = Self.partialPath(path)
       partialPath = partial
       descriptor = unsafe open(partial, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-      guard descriptor >= 0 else { throw ToolError.system("open", file: partial) }
+      // The name is the one that the user knows.
+      guard descriptor >= 0 else { throw ToolError.system("open", file: path) }
       byteCount = size ?? 0
       guard ftruncate(descriptor, off_t(byteCount)) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
         throw ToolError.system("ftruncate", file: partial)

@@ -21,9 +21,11 @@ struct ExportIdentity: Codable, Equatable {
 
   func write(for file: String) throws {
     do {
-      try Data(JSONText.bytes(self)).write(to: URL(filePath: Self.path(for: file)), options: .atomic)
-    } catch {
-      throw ToolError(.cannotOpen, "the export can't be begun: \(error)", file: Self.path(for: file))
+      let sink = try ByteSink(.file(Self.path(for: file)))
+      try sink.write(try JSONText.bytes(self))
+      try sink.finish()
+    } catch let error as ToolError {
+      throw ToolError(.cannotOpen, "the export can't be begun: \(error.message)", file: file)
     }
   }
 

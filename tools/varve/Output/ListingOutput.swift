@@ -88,8 +88,9 @@ struct ReviewRow: Encodable {
   }
 
   var text: String {
-    let found = differences == 0 ? "no differences found" : "\(differences) differences found"
-    let compared = views.map { "\($0) views" } ?? "\(indexes ?? 0) indexes"
-    return "\(found): \(compared), \(rows) rows, \(entries) entries"
+    let found = differences == 0 ? "no differences found" : "\(Count.text(differences, "difference")) found"
+    let compared = views.map { Count.text($0, "view") } ?? Count.text(indexes ?? 0, "index", plural: "indexes")
+    let entries = Count.text(entries, "entry", plural: "entries")
+    return "\(found): \(compared), \(Count.text(rows, "row")), \(entries)"
   }
 }

@@ -13,7 +13,7 @@ struct StatisticsTable {
 
   private var flow: String {
     guard let (old, seconds) = before, seconds > 0 else {
-      return "entries   \(metrics.log.visibleSequence) committed, \(metrics.readCount) keys looked up"
+      return "entries   \(metrics.log.visibleSequence) committed, \(Count.text(metrics.readCount, "key")) looked up"
     }
     func rate(_ new: UInt64, _ old: UInt64) -> Double { Double(new - min(old, new)) / seconds }
     let entries = rate(metrics.log.visibleSequence.value, old.log.visibleSequence.value)
@@ -25,38 +25,39 @@ struct StatisticsTable {
 
   private var log: String {
     let log = metrics.log
-    return "log       \(SizeText.text(log.bytes)) in \(log.segmentCount) segments; durable to \(log.durableSequence), "
-      + "visible to \(log.visibleSequence)"
+    return "log       \(SizeText.text(log.bytes)) in \(Count.text(log.segmentCount, "segment")); "
+      + "durable to \(log.durableSequence), visible to \(log.visibleSequence)"
   }
 
   private var tables: String {
     let volatile = metrics.families.count { $0.isVolatile }
     let entries = metrics.families.reduce(0) { $0 + $1.memTableEntryCount }
-    return
-      "tables    \(SizeText.text(metrics.tableBytes)) in \(metrics.levels.reduce(0) { $0 + $1.fileCount }) files of "
-      + "\(metrics.familyCount) families\(volatile > 0 ? " (\(volatile) volatile)" : ""); "
-      + "\(entries) entries in memtables"
+    let files = metrics.levels.reduce(0) { $0 + $1.fileCount }
+    var text = "tables    \(SizeText.text(metrics.tableBytes)) in \(Count.text(files, "file")) of "
+    text += Count.text(metrics.familyCount, "family", plural: "families")
+    if volatile > 0 { text += " (\(volatile) volatile)" }
+    return text + "; \(Count.text(entries, "entry", plural: "entries")) in memtables"
   }
 
   private var levels: [String] {
     metrics.levels.filter { $0.fileCount > 0 }.map { level in
-      "  level \(level.level): \(level.fileCount) files, \(SizeText.text(level.bytes)), \(level.entryCount) entries, "
-        + "\(level.tombstoneCount) tombstones" + compactions(into: level.level)
+      "  level \(level.level): " + LevelText.text(level) + compactions(into: level.level)
     }
   }
 
   private func compactions(into level: Int) -> String {
     let work = metrics.work.levels[level]
     guard work.compactionCount > 0 else { return "" }
-    return "; \(work.compactionCount) compactions wrote \(SizeText.text(work.bytesWritten))"
+    return "; \(Count.text(work.compactionCount, "compaction")) wrote \(SizeText.text(work.bytesWritten))"
   }
 
   private var work: String {
     let work = metrics.work
-    return
-      "work      \(work.flushCount) flushes wrote \(SizeText.text(work.bytesFlushed)); \(work.compactionCount) compactions "
-      + "read \(SizeText.text(work.bytesCompactionRead)), wrote \(SizeText.text(work.bytesCompactionWritten)); "
-      + "\(work.moveCount) moves, \(work.droppedUnreadCount) tables dropped unread, \(work.failureCount) failures"
+    var text = "work      \(Count.text(work.flushCount, "flush", plural: "flushes")) wrote "
+    text += "\(SizeText.text(work.bytesFlushed)); \(Count.text(work.compactionCount, "compaction")) read "
+    text += "\(SizeText.text(work.bytesCompactionRead)), wrote \(SizeText.text(work.bytesCompactionWritten)); "
+    text += "\(Count.text(work.moveCount, "move")), \(Count.text(work.droppedUnreadCount, "table")) dropped unread, "
+    return text + Count.text(work.failureCount, "failure")
   }
 
   private var amplification: String {
@@ -67,17 +68,17 @@ struct StatisticsTable {
 
   private var cache: String {
     let cache = metrics.cache
-    let isUsed = cache.hitCount + cache.missCount > 0
-    let share = isUsed ? ", \(SizeText.fixed(100 * cache.hitRatio, 1)) % found" : ""
-    return "cache     \(SizeText.text(cache.bytes)) of \(SizeText.text(cache.capacity)); \(cache.hitCount) hits, "
-      + "\(cache.missCount) misses\(share); \(cache.evictedCount) evicted"
+    var text = "cache     \(SizeText.text(cache.bytes)) of \(SizeText.text(cache.capacity)); "
+    text += "\(Count.text(cache.hitCount, "hit")), \(Count.text(cache.missCount, "miss", plural: "misses"))"
+    if cache.hitCount + cache.missCount > 0 { text += ", \(SizeText.fixed(100 * cache.hitRatio, 1)) % found" }
+    return text + "; \(cache.evictedCount) evicted"
   }
 
   private var memory: String {
     let memory = metrics.memory
     return "memory    \(SizeText.text(memory.used)) of \(SizeText.text(memory.limit)): memtables "
       + "\(SizeText.text(memory.memTables)), log \(SizeText.text(memory.log)), cache \(SizeText.text(memory.cache)), "
-      + "\(memory.openTableCount) open tables \(SizeText.text(memory.openTables)), compaction "
+      + "\(Count.text(memory.openTableCount, "open table")) \(SizeText.text(memory.openTables)), compaction "
       + "\(SizeText.text(memory.compaction)), other \(SizeText.text(memory.other))"
   }
 
@@ -86,20 +87,20 @@ struct StatisticsTable {
     func age(_ nanoseconds: UInt64?) -> String {
       nanoseconds.map { ", oldest \(SizeText.fixed(Double($0) / 1e9, 1)) s" } ?? ""
     }
-    return "readers   \(readers.snapshotCount) snapshots\(age(readers.oldestSnapshotAgeNanoseconds)); "
-      + "\(readers.cursorCount) cursors\(age(readers.oldestCursorAgeNanoseconds))"
+    return "readers   \(Count.text(readers.snapshotCount, "snapshot"))\(age(readers.oldestSnapshotAgeNanoseconds)); "
+      + "\(Count.text(readers.cursorCount, "cursor"))\(age(readers.oldestCursorAgeNanoseconds))"
   }
 
   private var stalls: [String] {
     metrics.stalls.filter { $0.count > 0 }.map {
-      "stall     \($0.cause): \($0.count) waits, \(Self.time($0.nanoseconds)) together"
+      "stall     \($0.cause): \(Count.text($0.count, "wait")), \(Self.time($0.nanoseconds)) together"
     }
   }
 
   private var deadRuns: [String] {
     metrics.families.filter { $0.coveredRunCount > 0 }.map { family in
       "dead runs \(family.coveredRunCount) covered by cursors in family \"\(family.name)\"; "
-        + "\(family.rangeTombstoneTableCount) tables with range tombstones"
+        + "\(Count.text(family.rangeTombstoneTableCount, "table")) with range tombstones"
     }
   }
 
@@ -128,5 +129,17 @@ struct StatisticsTable {
     case ..<10_000_000_000: "\(SizeText.fixed(Double(nanoseconds) / 1e6, 1)) ms"
     default: "\(SizeText.fixed(Double(nanoseconds) / 1e9, 1)) s"
     }
+  }
+}
+
+/// The tables of a level as text for people.
+enum LevelText {
+  static func text(_ level: EngineStatistics.Level) -> String {
+    var text =
+      "\(Count.text(level.fileCount, "file")), \(SizeText.text(level.bytes)), "
+      + Count.text(level.entryCount, "entry", plural: "entries")
+    if level.tombstoneCount > 0 { text += ", " + Count.text(level.tombstoneCount, "tombstone") }
+    if level.rangeTombstoneCount > 0 { text += ", " + Count.text(level.rangeTombstoneCount, "range tombstone") }
+    return text
   }
 }

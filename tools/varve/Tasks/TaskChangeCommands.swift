@@ -1,70 +1,6 @@
 import ArgumentParser
-import Foundation
 import Varve
 import VarveTasks
-
-/// Changes tasks directly, or through the inbox if another process has the database open for writing.
-struct TaskChange {
-  let path: String
-
-  /// Returns the result of `direct`, or `nil` if the commands were sent to the inbox.
-  func make<Result>(_ direct: (WriteTransaction) throws -> Result, _ inbox: (inout TaskInbox.Batch) -> Void) throws
-    -> Result?
-  {
-    // A database without tasks must not be changed by this, so it is rejected first.
-    try TaskReading(path: path).reading { _ in }
-    var options = DatabaseOptions()
-    options.createsIfMissing = false
-    let database: Database
-    do { database = try Database.open(at: path, options: options) { TaskStorage.handle } } catch let error
-      as DatabaseError
-      where error.code == .locked
-    {
-      try TaskInbox(path).send { inbox(&$0) }
-      return nil
-    }
-    let result: Result
-    do { result = try database.write { tx in try direct(tx) } } catch {
-      try? database.close()
-      throw error
-    }
-    try database.close()
-    return result
-  }
-
-  /// Makes the change, and prints the number of tasks that it affected.
-  func count(
-    _ what: String, _ output: OutputOption, _ direct: (WriteTransaction) throws -> Int,
-    _ inbox: (inout TaskInbox.Batch) -> Void
-  ) throws {
-    report(what, try make(direct, inbox), output)
-  }
-
-  private func report(_ what: String, _ count: Int?, _ output: OutputOption) {
-    if output.json {
-      print(count.map { "{\"\(what)\":\($0)}" } ?? "{\"sent\":true}")
-    } else {
-      print(count.map { "\($0) \(what)" } ?? "sent to the process that has the database open")
-    }
-  }
-
-  /// Makes a change of a queue, and prints the result.
-  func queue(
-    _ what: String, _ output: OutputOption, _ direct: (WriteTransaction) throws -> Void,
-    _ inbox: (inout TaskInbox.Batch) -> Void
-  ) throws {
-    let isDirect: Bool? = try make(
-      { tx in
-        try direct(tx)
-        return true
-      }, inbox)
-    if output.json {
-      print(isDirect == nil ? "{\"sent\":true}" : "{\"\(what)\":true}")
-    } else {
-      print(isDirect == nil ? "sent to the process that has the database open" : what)
-    }
-  }
-}
 
 struct RetryCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -74,6 +10,7 @@ struct RetryCommand: ParsableCommand {
 
   @OptionGroup var database: DatabaseArgument
   @OptionGroup var tasks: TaskQueryOptions
+  @OptionGroup var wait: WaitOption
   @OptionGroup var output: OutputOption
 
   func validate() throws {
@@ -82,7 +19,7 @@ struct RetryCommand: ParsableCommand {
 
   func run() throws {
     let query = tasks.query
-    try TaskChange(path: database.path).count(
+    try TaskChange(path: database.path, wait: wait).count(
       "retried", output,
       { tx in try tx.retryNow(query) + tx.revive(query) },
       { batch in
@@ -100,6 +37,7 @@ struct CancelCommand: ParsableCommand {
 
   @OptionGroup var database: DatabaseArgument
   @OptionGroup var tasks: TaskQueryOptions
+  @OptionGroup var wait: WaitOption
   @OptionGroup var output: OutputOption
 
   func validate() throws {
@@ -108,7 +46,8 @@ struct CancelCommand: ParsableCommand {
 
   func run() throws {
     let query = tasks.query
-    try TaskChange(path: database.path).count("cancelled", output, { try $0.cancel(query) }, { $0.cancel(query) })
+    try TaskChange(path: database.path, wait: wait).count(
+      "cancelled", output, { try $0.cancel(query) }, { $0.cancel(query) })
   }
 }
 
@@ -125,13 +64,15 @@ struct PurgeCommand: ParsableCommand {
 
   @OptionGroup var database: DatabaseArgument
   @OptionGroup var tasks: TaskQueryOptions
+  @OptionGroup var wait: WaitOption
   @OptionGroup var output: OutputOption
 
   func run() throws {
     var query = tasks.query
     if tasks.state.isEmpty, tasks.id == nil { query = query.and(.states([.done, .dead, .cancelled])) }
     let chosen = query
-    try TaskChange(path: database.path).count("deleted", output, { try $0.delete(chosen) }, { $0.delete(chosen) })
+    try TaskChange(path: database.path, wait: wait).count(
+      "deleted", output, { try $0.delete(chosen) }, { $0.delete(chosen) })
   }
 }
 
@@ -139,6 +80,8 @@ struct PurgeCommand: ParsableCommand {
 struct QueueArguments: ParsableArguments {
   @OptionGroup var database: DatabaseArgument
   @Argument(help: "The name of the queue.") var queue: String
+  @Flag(help: "Also change a queue that has never had a task.") var create = false
+  @OptionGroup var wait: WaitOption
   @OptionGroup var output: OutputOption
 
   func validate() throws {
@@ -153,7 +96,9 @@ struct QueueArguments: ParsableArguments {
     _ inbox: (inout TaskInbox.Batch, QueueName) -> Void
   ) throws {
     let name = QueueName(queue)
-    try TaskChange(path: database.path).queue(what, output, { try direct($0, name) }, { inbox(&$0, name) })
+    var change = TaskChange(path: database.path, wait: wait)
+    if !create { change.queue = name }
+    try change.queue(what, output, { try direct($0, name) }, { inbox(&$0, name) })
   }
 }
 
@@ -192,10 +137,12 @@ struct ReleaseCommand: ParsableCommand {
       """)
 
   @OptionGroup var database: DatabaseArgument
+  @OptionGroup var wait: WaitOption
   @OptionGroup var output: OutputOption
 
   func run() throws {
-    let wereHeld = try TaskChange(path: database.path).make({ try $0.releaseTasks() }, { $0.releaseTasks() })
+    let wereHeld = try TaskChange(path: database.path, wait: wait).make(
+      { try $0.releaseTasks() }, { $0.releaseTasks() }, answer: { $0 != [0] })
     if output.json {
       print(wereHeld.map { "{\"released\":\($0)}" } ?? "{\"sent\":true}")
     } else if let wereHeld {

@@ -9,8 +9,9 @@ struct TaskListCommand: ParsableCommand {
     commandName: "list",
     abstract: "List tasks: those of a queue in the order in which they run.",
     discussion: """
-      The command prints one line for each task, with tabs between: id, state, queue, kind, attempt, when it is due \
-      or was enqueued, and its last error. Without --queue it searches all tasks.
+      The command prints a line with the names of the columns, and one line for each task, with tabs between: id, \
+      state, queue, kind, attempt, when it is due or was enqueued, its progress, and its last error. Without --queue it \
+      searches all tasks.
 
       Example: varve tasks list /data/example.varve --queue images --state ready --limit 20
       Example: varve tasks list /data/example.varve --state dead --count
@@ -36,6 +37,7 @@ struct TaskListCommand: ParsableCommand {
       if count {
         return output.json ? try sink.writeJSON(["count": found.count]) : try sink.writeLine("\(found.count)")
       }
+      if !output.json { try sink.writeLine(TaskRow.columns) }
       for task in found {
         let row = TaskRow(task)
         try output.json ? sink.writeJSON(row) : sink.writeLine(row.text)
@@ -132,11 +134,14 @@ struct TaskRow: Encodable {
     note = task.handlerProgress?.note
   }
 
+  /// The names of the columns of a list.
+  static let columns = "task\tstate\tqueue\tkind\tattempt\tdue or enqueued\tprogress\tlast error"
+
   /// The task as a line of a list.
   var text: String {
     [
       "\(id)", state, PrintableText.text(queue), PrintableText.text(kind), "attempt \(attempt)",
-      due.map { "due \($0)" } ?? enqueued,
+      due.map { "due \($0)" } ?? enqueued, progress.map { "\(Int(($0 * 100).rounded(.down))) %" } ?? "-",
       errors.last.map(JSONLine.quoted) ?? "-",
     ].joined(separator: "\t")
   }

@@ -133,7 +133,12 @@ struct CronCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "cron",
     abstract: "List the schedules with their next times.",
-    discussion: "Example: varve tasks cron /data/example.varve --next 5")
+    discussion: """
+      A schedule that the program has not registered since its last start is not declared: nothing fires it, and it has \
+      no next times. TaskScheduler.unschedule removes it.
+
+      Example: varve tasks cron /data/example.varve --next 5
+      """)
 
   @OptionGroup var database: DatabaseArgument
   @Option(help: "How many times of each schedule are printed.") var next = 1
@@ -150,11 +155,12 @@ struct CronCommand: ParsableCommand {
     }
     for schedule in schedules {
       // Missed times are made up for according to the schedule's rules, and are not listed.
-      let times = try schedule.next(next, after: max(schedule.lastSlot, Date())).map(\.stamp)
+      let times =
+        schedule.isDeclared ? try schedule.next(next, after: max(schedule.lastSlot, Date())).map(\.stamp) : []
       let row = ScheduleRow(
         name: schedule.name, expression: schedule.expression, zone: schedule.zone, kind: schedule.kind,
         queue: schedule.queue.text, lastSlot: schedule.lastSlot.stamp, lastTask: schedule.lastTask?.rawValue,
-        next: times)
+        isDeclared: schedule.isDeclared, next: times)
       try output.json ? sink.writeJSON(row) : sink.writeLine(row.text)
     }
     try sink.finish()
@@ -169,9 +175,11 @@ private struct ScheduleRow: Encodable {
   let queue: String
   let lastSlot: String
   let lastTask: UInt64?
+  let isDeclared: Bool
   let next: [String]
 
   var text: String {
-    ([name, expression, zone, kind, queue].map { PrintableText.text($0) } + next).joined(separator: "\t")
+    let times = isDeclared ? next : ["not declared by the program"]
+    return ([name, expression, zone, kind, queue].map { PrintableText.text($0) } + times).joined(separator: "\t")
   }
 }

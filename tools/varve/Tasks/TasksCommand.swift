@@ -12,7 +12,8 @@ struct TasksCommand: ParsableCommand {
     discussion: """
       Commands that show something can also read a database that is in use. Commands that change something do so \
       themselves if no other process has the database open for writing. Otherwise they put commands into the \
-      database's inbox, which the process that runs the tasks applies at once, or at its next start.
+      database's inbox, which the process that runs the tasks applies at once, or at its next start; with --wait they \
+      wait until it has, and print what was changed.
 
       Example: varve tasks queues /data/example.varve
       Example: varve tasks list /data/example.varve --state dead

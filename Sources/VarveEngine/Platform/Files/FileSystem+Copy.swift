@@ -5,7 +5,7 @@ extension FileSystem {
   /// syncs the new file.
   ///
   /// Throws `.corruption` if the file is shorter. If it throws, it removes the new file.
-  func copyFile(
+  package func copyFile(
     _ path: String, to newPath: String, on target: (any FileSystem)? = nil, size: UInt64
   ) throws(EngineError) {
     let target: any FileSystem = target ?? self

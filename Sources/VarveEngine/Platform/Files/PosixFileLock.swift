@@ -95,6 +95,18 @@ final class PosixFileLock: FileLock {
     EngineError(.locked, "this process already holds the lock", file: path)
   }
 
+  /// Returns the error for a lock that another process holds, with what it has written into the file.
+  private static func heldElsewhere(_ path: String, _ descriptor: Int32) -> EngineError {
+    var bytes = [UInt8](repeating: 0, count: LockNote.sizeMaximum)
+    let count = unsafe bytes.withUnsafeMutableBytes {
+      unsafe SystemCalls.system.readFully(descriptor, into: $0, at: 0)
+    }
+    let note = LockNote(text: String(decoding: bytes.prefix(max(0, count)), as: UTF8.self))
+    // A note of a process that has ended was left by it, and the present one has written none.
+    let who = note.flatMap { $0.place.hasEnded ? nil : $0.who } ?? "another process"
+    return EngineError(.locked, "\(who) holds the lock", file: path)
+  }
+
   /// Locks an open file. Returns nil if the path names another file by now.
   private static func take(
     _ path: String, _ descriptor: Int32, _ fileSystem: PosixFileSystem
@@ -110,7 +122,7 @@ final class PosixFileLock: FileLock {
     while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
       let number = errno
       if number == EINTR { continue }
-      if number == EWOULDBLOCK { throw EngineError(.locked, "another process holds the lock", file: path) }
+      if number == EWOULDBLOCK { throw heldElsewhere(path, descriptor) }
       throw SystemError.error(number, call: "flock", path: path)
     }
     guard case .success(let named) = try fileSystem.information(path), FileIdentity(named) == identity else {
@@ -118,6 +130,16 @@ final class PosixFileLock: FileLock {
     }
     kept = true
     return PosixFileLock(identity: identity, descriptor: descriptor)
+  }
+
+  /// Replaces the content of the file. Errors are ignored: the lock does not depend on it.
+  func write(_ text: String) {
+    descriptor.withLock { held in
+      guard let held, forkCount == cvarve_fork_count() else { return }
+      let bytes = Array(text.utf8)
+      _ = unsafe bytes.withUnsafeBytes { unsafe SystemCalls.system.writeFully(held, $0, at: 0) }
+      _ = ftruncate(held, off_t(bytes.count))
+    }
   }
 
   func release() {
@@ -128,6 +150,8 @@ final class PosixFileLock: FileLock {
     // A forked child has closed its descriptor, and must not release the lock of its parent.
     guard let held, forkCount == cvarve_fork_count() else { return }
     cvarve_keep_in_children(held)
+    // Only an engine writes into the file, and it has nothing to say any more.
+    _ = ftruncate(held, 0)
     // Closing the descriptor would not be enough: a child process that is just being spawned has a copy of it until
     // it runs its program.
     _ = flock(held, LOCK_UN)

@@ -56,9 +56,9 @@ final class CallThreads: Sendable {
     case refused, queued, unthreaded
   }
 
-  /// Runs `call` on one of the threads when one is free, or on the caller's thread if the system can't start any.
-  /// Returns false, and does nothing, after `shutDown`.
-  func submit(_ call: any QueuedCall) -> Bool {
+  /// Runs `call` on one of the threads when one is free, or, with `canRunHere`, on the caller's thread if the system
+  /// can't start any. Returns false, and does nothing, after `shutDown`, and without a thread.
+  func submit(_ call: any QueuedCall, canRunHere: Bool = true) -> Bool {
     let submission = state.withLock { state -> Submission in
       guard !state.isShutDown else { return .refused }
       let waiting = state.calls.count - state.front + 1
@@ -75,7 +75,9 @@ final class CallThreads: Sendable {
     }
     switch submission {
     case .refused: return false
-    case .unthreaded: call.run()
+    case .unthreaded:
+      guard canRunHere else { return false }
+      call.run()
     case .queued:
       word.increment()
       word.wake()

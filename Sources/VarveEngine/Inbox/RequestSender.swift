@@ -1,0 +1,199 @@
+/// Asks the engine that has a database open in another process, and waits for its answer.
+///
+/// ```swift
+/// let sender = RequestSender(at: "/data/example.varve")
+/// if case .answer(.flushed) = try sender.send(.flush) { … }
+/// ```
+///
+/// Use a sender on one thread at a time.
+package struct RequestSender {
+  /// The result of a request.
+  package enum Outcome: Sendable {
+    /// The engine has carried out the request, or refused it.
+    case answer(RequestAnswer)
+    /// The process ended, or closed the database. `wasTaken` is whether it may have begun to carry out the request.
+    case ended(wasTaken: Bool)
+  }
+
+  private let path: String
+  private let fileSystem = PosixFileSystem()
+  private let clock: any EngineClock
+  /// The time until an engine must have begun to answer.
+  private let patience: UInt64
+
+  /// The time between two looks for an answer.
+  private static let pause: UInt64 = 10_000_000
+  /// The number of looks between two attempts to find a process of another container by its lock.
+  private static let looksPerProbe = 200
+
+  /// Creates a sender. An engine must have begun to answer after `patience` nanoseconds.
+  package init(at path: String, patience: UInt64 = 30_000_000_000, clock: any EngineClock = SystemClock()) {
+    self.path = path
+    self.patience = patience
+    self.clock = clock
+  }
+
+  /// Sends a request, and returns the answer.
+  ///
+  /// Throws `.locked` if the process that has the database open takes no requests or does not begin to answer in time,
+  /// and errors of the file system. The request is withdrawn then.
+  package func send(
+    _ request: EngineRequest, progress: (RequestAnswer) -> Void = { _ in }
+  ) throws(EngineError) -> Outcome {
+    let start = clock.now()
+    guard var note = try findEngine(since: start) else { return .ended(wasTaken: false) }
+    let id = UInt64.random(in: .min ... .max)
+    let name = InboxFileName(id, .request)
+    let file = RequestFile(id: id, sender: .current, request: request)
+    do throws(EngineError) {
+      try fileSystem.writeWhole(file.encode(), path(name), part: path(name.part), of: path)
+    } catch {
+      throw EngineError(
+        error.code, "\(note.who) has the database open, and can't be asked: the request can't be written",
+        cause: error, file: path)
+    }
+    var looks = 0
+    var hasNext = false
+    while true {
+      if let answer = try read(id) {
+        if answer.isFinal {
+          try? fileSystem.remove(path(InboxFileName(id, .answer)))
+          return outcome(answer)
+        }
+        progress(answer)
+      }
+      looks += 1
+      if try hasEnded(note, probes: looks.isMultiple(of: Self.looksPerProbe)) {
+        // The next process may have taken the request by now.
+        guard !withdraw(id) else { return .ended(wasTaken: false) }
+        guard let next = LockNote(at: path), !next.place.hasEnded, next.place != note.place else { return try end(id) }
+        note = next
+        hasNext = true
+      }
+      if try fileSystem.attributes(path(name)) != nil {
+        if clock.now() - start > patience, withdraw(id) { throw silent(note.who) }
+      } else if try fileSystem.attributes(path(InboxFileName(id, .taken))) == nil {
+        // The answer was written before the request was removed.
+        if let answer = try read(id), answer.isFinal { continue }
+        var hasEnded = hasNext
+        if !hasEnded { hasEnded = try self.hasEnded(note, probes: true) }
+        if hasEnded { return try end(id) }
+        throw EngineError(
+          .inputOutput,
+          "\(note.who) has carried out the request, or given it up, without an answer: it has opened the database again, "
+            + "or could not write; is the disk full?",
+          file: path)
+      }
+      clock.pause(Self.pause)
+    }
+  }
+
+  /// Waits for the note of the engine that has the lock. Returns `nil` if it was opened by this time.
+  private func findEngine(since start: UInt64) throws(EngineError) -> LockNote? {
+    while true {
+      if let note = LockNote(at: path), !note.place.hasEnded {
+        switch note.state {
+        case .requests: return note
+        case .alone:
+          throw EngineError(
+            .locked,
+            "\(note.who) has the database open and takes no requests of others: its program set takesRequests to false, "
+              + "or the system could not watch the directory",
+            file: path)
+        case .opens: break
+        }
+      }
+      if try !isLocked() { return nil }
+      if clock.now() - start > patience {
+        let who = LockNote(at: path).flatMap { $0.place.hasEnded ? nil : $0.who }
+        if let who { throw silent(who) }
+        throw EngineError(
+          .locked,
+          "a process\(published) has the database open, and its program is older than requests of others: stop it, or "
+            + "build it with this version",
+          file: path)
+      }
+      clock.pause(Self.pause)
+    }
+  }
+
+  /// The number of the process that publishes statistics, for messages.
+  private var published: String {
+    guard let found = try? PublishedStatistics.read(at: path), found.isRunning else { return "" }
+    return " (\(found.processID))"
+  }
+
+  private func silent(_ who: String) -> EngineError {
+    EngineError(
+      .locked, "\(who) has the database open and did not answer within \(patience / 1_000_000_000) s", file: path)
+  }
+
+  private func path(_ name: InboxFileName) -> String { path + "/" + name.name }
+
+  /// Reads the answer. Returns `nil` if there is none.
+  private func read(_ id: UInt64) throws(EngineError) -> RequestAnswer? {
+    let name = path(InboxFileName(id, .answer))
+    do throws(EngineError) {
+      let bytes = try fileSystem.readAnswer(name)
+      let file = try bytes.withByteView { (view) throws(EngineError) in try AnswerFile(decoding: view, file: name) }
+      guard file.id == id else { throw .corruption("the answer has another id than its name", file: name, offset: 16) }
+      return file.answer
+    } catch {
+      if error.code == .notFound { return nil }
+      throw error
+    }
+  }
+
+  private func isLocked() throws(EngineError) -> Bool {
+    do throws(EngineError) {
+      try fileSystem.lock(path + "/" + FileName.lock.name).release()
+      return false
+    } catch {
+      guard error.code == .locked else { throw error }
+      return true
+    }
+  }
+
+  /// Returns whether the process that wrote the note has closed the database or ended.
+  private func hasEnded(_ note: LockNote, probes: Bool) throws(EngineError) -> Bool {
+    if note.place.hasEnded { return true }
+    if let present = LockNote(at: path) { return present.place != note.place }
+    // The note is gone shortly before the lock is.
+    return try probes ? !isLocked() : false
+  }
+
+  /// Withdraws a request. Returns false if it was taken.
+  private func withdraw(_ id: UInt64) -> Bool {
+    (try? fileSystem.remove(path(InboxFileName(id, .request)))) != nil
+  }
+
+  /// Removes what is left of a request whose engine has ended after it took it.
+  private func end(_ id: UInt64) throws(EngineError) -> Outcome {
+    defer { for kind in InboxFileName.Kind.allCases { try? fileSystem.remove(path(InboxFileName(id, kind))) } }
+    if let answer = try read(id), answer.isFinal { return outcome(answer) }
+    return .ended(wasTaken: true)
+  }
+
+  private func outcome(_ answer: RequestAnswer) -> Outcome {
+    // An engine that closes leaves nothing of what it had begun.
+    if case .failed(let error) = answer, error.code == .closed || error.code == .canceled {
+      return .ended(wasTaken: false)
+    }
+    return .answer(answer)
+  }
+}
+
+extension PosixFileSystem {
+  fileprivate func readAnswer(_ path: String) throws(EngineError) -> [UInt8] {
+    let file = try openFile(path, writable: false)
+    defer { file.close() }
+    let size = try file.size()
+    guard size <= AnswerFile.sizeMaximum else {
+      throw .corruption("the file has \(size) bytes; at most \(AnswerFile.sizeMaximum) are expected", file: path)
+    }
+    var bytes = [UInt8](repeating: 0, count: Int(size))
+    let count = try file.read(into: &bytes, at: 0)
+    bytes.removeLast(bytes.count - count)
+    return bytes
+  }
+}

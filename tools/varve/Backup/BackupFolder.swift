@@ -1,0 +1,170 @@
+import Foundation
+import VarveEngine
+
+/// A folder with the backups of a database.
+///
+/// ```
+/// FOLDER/LOCK                    locked while a command changes the folder
+/// FOLDER/000001/database/        a backup: a database, made as a checkpoint
+/// FOLDER/000001/backup.json      what it is a backup of (`BackupRecord`), one object in one line
+/// FOLDER/000002.part/            one that is being made, restored from or removed, and does not count
+/// ```
+///
+/// A backup appears by the rename of its complete directory, and disappears by the reverse one. Numbers have at least
+/// six digits, only grow, and are the order of the backups: clocks can jump.
+struct BackupFolder {
+  /// One backup.
+  struct Backup {
+    let number: Int
+    let path: String
+
+    var databasePath: String { path + "/database" }
+    var recordPath: String { path + "/backup.json" }
+    /// What it is a backup of, or `nil` if the file is missing or damaged.
+    var record: BackupRecord? {
+      FileManager.default.contents(atPath: recordPath).flatMap { try? JSONText.decode(BackupRecord.self, $0) }
+    }
+
+    /// The bytes of all files of the database.
+    var byteCount: UInt64 {
+      let fileSystem = PosixFileSystem()
+      return ((try? fileSystem.list(databasePath)) ?? []).reduce(0) { sum, name in
+        sum + ((try? fileSystem.attributes(databasePath + "/" + name))?.size ?? 0)
+      }
+    }
+  }
+
+  let path: String
+  private let fileSystem = PosixFileSystem()
+  private static let partSuffix = ".part"
+  private static let digitCount = 6
+
+  init(_ path: String) {
+    var path = path[...]
+    while path.count > 1, path.hasSuffix("/") { path.removeLast() }
+    self.path = String(path)
+  }
+
+  /// Creates the folder, for the owner of a database, if it does not exist; its parent must.
+  func create(for database: String) throws {
+    guard try fileSystem.attributes(path) == nil else { return }
+    try fileSystem.createDirectory(path)
+    try fileSystem.giveDirectory(path, toOwnerOf: database)
+  }
+
+  /// Calls `body` while no other command changes the folder, after it has removed what interrupted ones left.
+  func locked<Result>(_ body: () throws -> Result) throws -> Result {
+    _ = try names()
+    let lock = try takeLock()
+    defer { lock.release() }
+    for name in try names() where Self.partNumber(name) != nil { try remove(path + "/" + name) }
+    return try body()
+  }
+
+  private func takeLock() throws -> any FileLock {
+    do { return try fileSystem.lock(path + "/LOCK") } catch {
+      guard error.code == .locked else { throw error }
+      throw ToolError(.cannotOpen, "another command changes the backups", file: path)
+    }
+  }
+
+  /// The complete backups, the oldest first. Throws if the folder does not exist.
+  func backups() throws -> [Backup] {
+    try names().compactMap { name in Self.number(name).map { Backup(number: $0, path: path + "/" + name) } }
+      .sorted { $0.number < $1.number }
+  }
+
+  /// Returns the backup with a number, or the newest one. Throws if there is none.
+  func backup(_ number: Int?) throws -> Backup {
+    let backups = try backups()
+    guard let number else {
+      if let last = backups.last { return last }
+      throw ToolError(.answerIsNo, "the folder has no backup", file: path)
+    }
+    if let found = backups.first(where: { $0.number == number }) { return found }
+    throw ToolError(.answerIsNo, "the folder has no backup \(number)", file: path)
+  }
+
+  /// Makes the next backup of a database: `body` fills a directory that does not count yet. The folder must be locked.
+  func add(of database: String, _ body: (Backup) throws -> BackupRecord) throws -> Backup {
+    let number = (try backups().last?.number ?? 0) + 1
+    let final = path + "/" + Self.name(number)
+    let part = Backup(number: number, path: final + Self.partSuffix)
+    try fileSystem.createDirectory(part.path)
+    do {
+      // The process that has the database open writes into it.
+      try fileSystem.giveDirectory(part.path, toOwnerOf: database)
+      let record = try body(part)
+      let sink = try ByteSink(.file(part.recordPath))
+      try sink.writeJSON(record)
+      try sink.finish()
+      try fileSystem.syncDirectory(part.path)
+      try fileSystem.rename(part.path, to: final)
+      try fileSystem.syncDirectory(path)
+    } catch {
+      // What can't be removed now is removed by the next command.
+      try? remove(part.path)
+      throw error
+    }
+    return Backup(number: number, path: final)
+  }
+
+  /// Removes all backups but the newest `count`, and returns those. The folder must be locked.
+  func prune(keeping count: Int) throws -> [Backup] {
+    let old = try backups().dropLast(count)
+    for backup in old {
+      let part = backup.path + Self.partSuffix
+      try fileSystem.rename(backup.path, to: part)
+      try fileSystem.syncDirectory(path)
+      try remove(part)
+    }
+    return Array(old)
+  }
+
+  private func remove(_ path: String) throws {
+    do { try FileManager.default.removeItem(atPath: path) } catch {
+      throw ToolError(.cannotOpen, "an incomplete backup can't be removed", file: path)
+    }
+  }
+
+  private func names() throws -> [String] { try fileSystem.list(path) }
+
+  private static func name(_ number: Int) -> String {
+    let digits = String(number)
+    return String(repeating: "0", count: max(0, digitCount - digits.utf8.count)) + digits
+  }
+
+  private static func number(_ name: String) -> Int? {
+    guard let number = Int(name), number > 0, self.name(number) == name else { return nil }
+    return number
+  }
+
+  private static func partNumber(_ name: String) -> Int? {
+    name.hasSuffix(partSuffix) ? number(String(name.dropLast(partSuffix.utf8.count))) : nil
+  }
+}
+
+/// What a backup is a backup of: the content of `backup.json`. On disk: names never change.
+struct BackupRecord: Codable {
+  /// The number of the backup in its folder.
+  let number: Int
+  /// When it was made, in UTC.
+  let created: String
+  /// The absolute path of the database.
+  let database: String
+  /// The last commit in it.
+  let sequence: UInt64
+  let tablesLinked: Int
+  let tablesCopied: Int
+  let bytesCopied: UInt64
+
+  init(_ number: Int, of database: String, _ report: CheckpointReport) {
+    self.number = number
+    created = Date().stamp
+    self.database = database
+    sequence = report.sequence.value
+    tablesLinked = report.tablesLinked
+    tablesCopied = report.tablesCopied
+    bytesCopied = report.tableBytesCopied + report.logBytesCopied
+  }
+}
