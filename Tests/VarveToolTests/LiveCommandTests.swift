@@ -115,7 +115,7 @@ struct LiveCommandTests {
     let copy = directory.path + "/copy"
     let command = try RunningTool(["checkpoint", database, copy] + Self.patient)
     while try !left().contains(where: { $0.hasSuffix(".request") }) { usleep(1_000) }
-    command.kill()
+    command.end()
     writer.signal(SIGCONT)
     try Tool.good(["flush", database] + Self.patient)
     #expect(!FileManager.default.fileExists(atPath: copy))
@@ -142,9 +142,10 @@ final class RunningTool {
     return process.terminationStatus
   }
 
-  func kill() {
-    process.interrupt()
-    process.terminate()
+  private func signal(_ number: Int32) { Foundation.kill(process.processIdentifier, number) }
+
+  func end() {
+    signal(SIGKILL)
     process.waitUntilExit()
   }
 }

@@ -29,28 +29,33 @@ struct TaskAnswerTests {
 
   private func run(_ arguments: String...) throws -> Tool.Result { try Tool.run(["tasks"] + arguments) }
 
-  private func answer(_ arguments: String...) throws -> String {
-    try Tool.good(["tasks"] + arguments + Self.patient)
+  /// Runs a command that waits for the scheduler of this process, which needs the threads of the tasks meanwhile.
+  private func answer(_ arguments: String...) async throws -> String {
+    try await withCheckedThrowingContinuation { continuation in
+      DispatchQueue.global().async {
+        continuation.resume(with: Result { try Tool.good(["tasks"] + arguments + Self.patient) })
+      }
+    }
   }
 
   @Test func `a command waits for the process that has the database open, and prints what was changed`() async throws {
     let open = try await make()
     let scheduler = try TaskScheduler(open)
     try await scheduler.start()
-    #expect(try answer("pause", database, "out") == "paused\n")
+    #expect(try await answer("pause", database, "out") == "paused\n")
     #expect(try await open.read { tx in try tx.taskQueueState("out").isPaused })
-    #expect(try answer("retry", database, "--queue", "out") == "3 retried\n")
-    #expect(try answer("retry", database, "--queue", "out", "--json") == "{\"retried\":0}\n")
-    #expect(try answer("cancel", database, "--queue", "out", "--json") == "{\"cancelled\":3}\n")
-    #expect(try answer("purge", database) == "0 deleted\n")
-    #expect(try answer("release", database, "--json") == "{\"released\":false}\n")
-    #expect(try answer("drain", database, "out", "--json") == "{\"draining\":true}\n")
+    #expect(try await answer("retry", database, "--queue", "out") == "3 retried\n")
+    #expect(try await answer("retry", database, "--queue", "out", "--json") == "{\"retried\":0}\n")
+    #expect(try await answer("cancel", database, "--queue", "out", "--json") == "{\"cancelled\":3}\n")
+    #expect(try await answer("purge", database) == "0 deleted\n")
+    #expect(try await answer("release", database, "--json") == "{\"released\":false}\n")
+    #expect(try await answer("drain", database, "out", "--json") == "{\"draining\":true}\n")
     let names = try FileManager.default.contentsOfDirectory(atPath: database + "/inbox")
     #expect(names == [])
     await scheduler.stop()
     try await open.close()
     // Without a process, nothing has to be waited for.
-    #expect(try answer("resume", database, "out") == "resumed\n")
+    #expect(try await answer("resume", database, "out") == "resumed\n")
   }
 
   @Test func `a command that nobody carries out fails after the bound, and the change stays requested`() async throws {
