@@ -173,7 +173,7 @@ struct ViewDamageTests {
     case .lostRow: try delete("objects", row)
     }
     let found = try Tool.run(["views", database, name, "--verify"])
-    #expect(found.status == 1 && found.output.contains(" differences found: 1 view,"), "\(found)")
+    #expect(found.status == 1 && found.output.contains(" found: 1 view,"), "\(found)")
     let text =
       switch contradiction {
       case .lostEntry: "the row books/30: no group has it at its place"

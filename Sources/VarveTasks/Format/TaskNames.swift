@@ -216,7 +216,7 @@ enum ConfigKeys {
   static func schedule(_ name: String) -> [UInt8] { [schedule] + Array(name.utf8) }
 
   /// The key of the names of the schedules that the program has registered since its last start.
-  static let declared: [UInt8] = [0x4E]
+  static let declared: [UInt8] = [0x52]
   /// Returns names, each with its size (4).
   static func declared(_ names: Set<String>) -> [UInt8] {
     var bytes: [UInt8] = []
