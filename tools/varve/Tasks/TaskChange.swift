@@ -36,7 +36,10 @@ struct TaskChange {
     answer: ([Int]) -> Result
   ) throws -> Result? {
     // A database without tasks must not be changed by this, so it is rejected first.
-    try TaskReading(path: path).reading { database in try checkQueue(database) }
+    do { try TaskReading(path: path).reading { database in try checkQueue(database) } } catch {
+      // Tasks that can't be read yet because the database was repaired are corrected by the change.
+      guard let stale = error as? ToolError, stale.status == .cannotOpen else { throw error }
+    }
     var options = DatabaseOptions()
     options.createsIfMissing = false
     let database: Database
