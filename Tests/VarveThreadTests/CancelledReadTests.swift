@@ -146,6 +146,7 @@ struct CancelledReadTests {
     "Store.load(_:)": { site in _ = try await site.store.load(1) },
     "Store.load(_:from:)": { site in _ = try await site.store.load(.value(1), from: \.unique) },
     "Store.metadata(of:)": { site in _ = try await site.store.metadata(of: 1) },
+    "Store.undecodableRows(limit:)": { site in _ = try await site.store.undecodableRows() },
     "Store.unindexedRows()": { site in _ = try await site.store.unindexedRows() },
     "StoreQuery.fetch(at:)": { site in _ = try await site.counted.fetch(at: 0..<3) },
     "StoreQuery.ids(at:)": { site in _ = try await site.counted.ids(at: 0..<3) },

@@ -93,3 +93,14 @@ extension FoldedParts {
   /// Creates the parts of an index with some fields.
   init(_ fields: [FieldPath]) { self.init(isFolded: fields.map(\.isFolded)) }
 }
+
+extension FieldPath {
+  /// The name of the field in messages.
+  var text: String {
+    switch name {
+    case .stored(let name): name
+    case .computed: "a computed field"
+    case .chained(let name): name
+    }
+  }
+}

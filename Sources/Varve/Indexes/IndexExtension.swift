@@ -45,6 +45,8 @@ final class IndexExtension<Instance: Codable & Sendable>: ReservedExtension {
   /// The version of everything that the values of rows depend on besides the definitions of the indexes.
   private let reviewVersion: String
   let unindexableRows: UnindexableRows
+  /// Makes the stand-in whose values are entered for a row that can't be decoded, or is nil if there are none.
+  let standIn: (@Sendable (UndecodableRow) -> Instance?)?
   /// For each index, one more than the version of the commit that has made it ready, if that commit left no collisions;
   /// or 0 if that is not known.
   private let clean: FutexLock<[UInt64]>
@@ -59,16 +61,20 @@ final class IndexExtension<Instance: Codable & Sendable>: ReservedExtension {
   /// format whose values equal those of the current one.
   init(
     collection: String, _ indexes: [CheckedIndex<Instance>], formatVersion: String?,
-    surviving: (version: String?, others: [String]) = (nil, []), unindexableRows: UnindexableRows
+    surviving: (version: String?, others: [String]) = (nil, []), unindexableRows: UnindexableRows,
+    standIn: (@Sendable (UndecodableRow) -> Instance?)? = nil
   ) {
     self.collection = collection
     self.indexes = indexes
     self.unindexableRows = unindexableRows
+    self.standIn = standIn
     plans = indexes.map(\.plan)
     clean = FutexLock([UInt64](repeating: 0, count: indexes.count))
     hasUnique = indexes.contains { $0.declaration.kind.isUnique }
     let versions = indexes.filter { $0.declaration.version != 0 }.map { "\($0.name) \($0.declaration.version)" }
-    func tag(_ version: String) -> String { "\(version)|\(versions.joined(separator: "|"))" }
+    // Rows that were in no index get the values of their stand-ins, and lose them, when the format's policy changes.
+    let policy = standIn == nil ? "" : "|stand-ins"
+    func tag(_ version: String) -> String { "\(version)|\(versions.joined(separator: "|"))\(policy)" }
     // The version in the catalog is kept if its values are still correct, so that no row is reviewed.
     let kept = surviving.others.lazy.map(tag).first { $0 == surviving.version }
     reviewVersion = kept ?? tag(formatVersion ?? "")

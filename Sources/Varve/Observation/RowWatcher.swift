@@ -30,7 +30,7 @@ final class ChangedRows {
   /// The keys of the rows, without the collection's prefix.
   let keys: [[UInt8]]
   private var stored: [[UInt8]?]?
-  /// The decoded instances: for each type an array of optional instances.
+  /// The decoded instances: for each type an array of results.
   private var instances: [ObjectIdentifier: any Sendable] = [:]
 
   init(_ info: CollectionInfo, _ keys: [[UInt8]], _ transaction: ReadTransaction) {
@@ -52,13 +52,13 @@ final class ChangedRows {
     return try zip(storageKeys, bytes).map { key, bytes in try bytes.map { try transaction.stored(key, $0, info) } }
   }
 
-  /// Returns the results of `decode` for the rows, which are made once for all callers with the same `id`. A row that
-  /// can't be decoded is `nil`.
+  /// Returns the results of `decode` for the rows, which are made once for all callers with the same `id`. The result
+  /// for a row that was removed is `nil`, and so is that for one that `decode` leaves out.
   func instances<Instance: Sendable>(
-    _ id: ObjectIdentifier, _ decode: (StoredRow) throws -> Instance
-  ) throws -> [Instance?] {
-    if let known = instances[id] as? [Instance?] { return known }
-    let made = try rows().map { row in try? row.map(decode) }
+    _ id: ObjectIdentifier, _ decode: (StoredRow) throws -> Instance?
+  ) throws -> [Result<Instance?, any Error>] {
+    if let known = instances[id] as? [Result<Instance?, any Error>] { return known }
+    let made = try rows().map { row in Result { try row.flatMap(decode) } }
     instances[id] = made
     return made
   }

@@ -41,6 +41,9 @@ public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
   public let isMerged: Bool
   /// The way in which the order is established.
   public let order: Order
+  /// Whether each row is decoded for every answer, also for a count, because those that can't be decoded are left out
+  /// or replaced: ``RowFormat/undecodable``.
+  public internal(set) var decodesEachRow = false
   /// The counted index that answers ``StoreQuery/count(in:)`` without iterating over entries, or nil if there is none.
   public internal(set) var countedIndex: String?
   /// Whether the counted index has the order of the query, so that ``StoreQuery/offset(of:in:)``,
@@ -58,6 +61,7 @@ public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
     case .sorted(nil): lines.append("sorted in memory")
     case .sorted(let limit?): lines.append("sorted in memory, the first \(limit) kept")
     }
+    if decodesEachRow { lines.append("each row decoded") }
     if let countedIndex { lines.append("counted by index \"\(countedIndex)\"\(hasOffsets ? ", with offsets" : "")") }
     return lines.joined(separator: "\n")
   }

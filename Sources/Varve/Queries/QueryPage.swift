@@ -24,6 +24,9 @@ public struct QueryPage<Format: StoreFormat>: Sendable {
 /// cursor may have been deleted. A query without `sorted` is read in the order of the identifiers, so that its pages
 /// have an order.
 ///
+/// A page that would end with stand-ins for rows that can't be decoded (``UndecodableRowPolicy/fallback(_:)``), which
+/// an index keeps where the rows belong, ends before them, or is longer if it has nothing else.
+///
 /// Each method throws what ``StoreQuery/fetch(in:)`` does, `.invalidArgument` for a size below 1, a query with a limit,
 /// and a cursor of another query, and `.cursorExpired` for a cursor whose fields had other types. Complexity: O(size)
 /// if an index has the order, and otherwise O(n) in the instances that the query finds.
@@ -60,7 +63,8 @@ extension StoreQuery {
 
   // MARK: -
 
-  private typealias Found = (instance: Format.Instance, rowKey: [UInt8])
+  /// An instance of a page. One that is not placed is a stand-in, whose fields are not those of its place.
+  private typealias Found = (instance: Format.Instance, rowKey: [UInt8], isPlaced: Bool)
 
   private func page(
     _ cursor: QueryCursor<Format>?, isBackward: Bool, _ size: Int, _ tx: ReadTransaction
@@ -80,9 +84,14 @@ extension StoreQuery {
     var scan = try run.begin()
     var instances: [Found] = []
     while instances.count < size, let (instance, key, _) = try scan.nextRow() {
-      instances.append((instance, Array(key[run.info.prefix.count...])))
+      instances.append((instance, Array(key[run.info.prefix.count...]), try run.isPlaced(key)))
     }
-    return (instances, try instances.count == size && scan.nextRow() != nil)
+    let hasMore = try instances.count == size && scan.nextRow() != nil
+    guard hasMore, instances.last?.isPlaced == false else { return (instances, hasMore) }
+    // The next page begins after an instance that has the fields of its place.
+    if let last = instances.lastIndex(where: \.isPlaced) { return (Array(instances[...last]), true) }
+    let (larger, isOverflow) = size.multipliedReportingOverflow(by: 2)
+    return try page(cursor, isBackward: isBackward, isOverflow ? .max : larger, tx)
   }
 
   private func makePage(_ instances: [Found], hasMore: Bool) -> QueryPage<Format> {
@@ -90,7 +99,24 @@ extension StoreQuery {
       found.map { QueryCursor(self, anchor($0.instance, rowKey: $0.rowKey)) }
     }
     return QueryPage(
-      instances: instances.map(\.instance), firstCursor: cursor(instances.first), lastCursor: cursor(instances.last),
+      instances: instances.map(\.instance),
+      firstCursor: cursor(instances.first(where: \.isPlaced) ?? instances.first),
+      lastCursor: cursor(instances.last(where: \.isPlaced) ?? instances.last),
       hasMore: hasMore)
+  }
+}
+
+extension QueryRun {
+  /// Returns whether the fields of a row's instance are those of its place in the order: those of a stand-in are not if
+  /// an index has the order.
+  fileprivate func isPlaced(_ key: [UInt8]) throws -> Bool {
+    guard Format.undecodable.standIn != nil, !plan.sorts,
+      plan.branches.contains(where: { $0.first.source != .rows }),
+      let bytes = try transaction.value(of: key, in: info.objects)
+    else { return true }
+    do {
+      _ = try query.store.access.instance(key, bytes, info) { try transaction.value(of: key, in: info.metadata) }
+      return true
+    } catch let error as DatabaseError where error.isOfUndecodableRow { return false }
   }
 }

@@ -26,8 +26,16 @@ struct QueryPlanner<Format: StoreFormat> {
     matcher = AccessMatcher(query)
   }
 
-  /// Returns the plan of the query. Throws `.notIndexed`, `.queryTooComplex`.
+  /// Returns the plan of the query. Throws `.notIndexed`, `.queryTooComplex`, and the error of a row that can't be
+  /// decoded and is in no index, if the format says so.
   func plan() throws -> QueryPlan<Format> {
+    let plan = try planByIndexes()
+    let usesIndex = plan.branches.contains { $0.accesses.contains { $0.source != .rows } }
+    guard usesIndex, try hasUnindexedMatch() else { return plan }
+    return self.plan([QueryPlan.Branch(accesses: [rows()], isExact: query.condition == nil)])
+  }
+
+  private func planByIndexes() throws -> QueryPlan<Format> {
     guard let condition = query.condition else { return plan([try everything()]) }
     let branches = try ConditionBranches(condition).branches
     var planned: [QueryPlan<Format>.Branch] = []
@@ -252,42 +260,9 @@ struct QueryPlanner<Format: StoreFormat> {
   }
 }
 
-extension FieldPath {
-  /// The name of the field in messages.
-  var text: String {
-    switch name {
-    case .stored(let name): name
-    case .computed: "a computed field"
-    case .chained(let name): name
-    }
-  }
-}
-
-extension KeyType {
-  /// Whether every value of the type has a key. For example, the NaN of a double has none.
-  var hasKeyForEachValue: Bool {
-    let names = name.split { !$0.isLetter && !$0.isNumber }
-    let safe: Set<Substring> = [
-      "string", "int", "bool", "data", "uuid", "duration", "optional", "descending", "compound",
-    ]
-    return names.allSatisfy { safe.contains($0) }
-  }
-}
-
 extension StoreFormat {
   /// Returns whether a path leads to the identifier of instances.
   static func isIdentifier(_ path: FieldPath) -> Bool {
     isIdentifiedByID && type(of: path.path).valueType == Identifier.self && path.name == .stored("id")
-  }
-}
-
-extension IndexesTransaction {
-  /// Returns whether every row is in the indexes: none could not be decoded, or has a value that cannot be a key.
-  func hasAllRows() throws -> Bool { try part(definition.unindexedPart).first(in: StorageRange()) == nil }
-
-  /// Returns whether an index contains all rows and can be used.
-  func isUsable(_ slot: Int) throws -> Bool {
-    guard try part(slot).isReady else { return false }
-    return try !definition.plans[slot].isUnique || collisions(of: slot) == nil
   }
 }

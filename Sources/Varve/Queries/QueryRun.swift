@@ -31,7 +31,7 @@ struct QueryRun<Format: StoreFormat> {
 
   /// Begins to read. `readsRows` is false if only the keys of the rows are needed.
   func begin(readsRows: Bool = true) throws -> QueryScan<Format> {
-    let keysOnly = !readsRows && !plan.filters && !plan.sorts
+    let keysOnly = !readsRows && !plan.filters && !plan.sorts && !Format.decodesEachRow
     return QueryScan(query, plan, info, transaction, try entries(keysOnly: keysOnly))
   }
 
@@ -62,11 +62,12 @@ struct QueryRun<Format: StoreFormat> {
       if !range.isEmpty { ranges.append(range) }
     }
     guard let family else { return nil }
+    let mayLeaveOut = plan.filters || plan.sorts || Format.decodesEachRow
     return AccessScan(
       ranges, in: family, of: transaction.view(of: family), isDirect: isDirect, fixed: access.fixed,
       prefix: info.prefix, isReverse: plan.isReverse,
       ties: access.turnsTies && !plan.sorts ? .turned(after: start) : .same,
-      keysOnly: keysOnly || isDirect == false, wanted: plan.filters || plan.sorts ? nil : query.maximum)
+      keysOnly: keysOnly || isDirect == false, wanted: mayLeaveOut ? nil : query.maximum)
   }
 
   var explanation: QueryExplanation {
@@ -81,7 +82,8 @@ struct QueryRun<Format: StoreFormat> {
     }
     let order: QueryExplanation.Order =
       query.order.isEmpty ? .none : plan.sorts ? .sorted(limit: query.maximum) : .read
-    return QueryExplanation(accesses: accesses, isMerged: plan.isMerged, order: order)
+    return QueryExplanation(
+      accesses: accesses, isMerged: plan.isMerged, order: order, decodesEachRow: Format.decodesEachRow)
   }
 }
 

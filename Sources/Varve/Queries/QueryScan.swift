@@ -4,7 +4,7 @@
 /// 1. A row is returned once.
 /// 2. Each instance fulfills the whole condition: because of the ranges of its access, or because it was tested.
 struct QueryScan<Format: StoreFormat>: RowScan {
-  private let access: RowAccess<Format>
+  private let reading: AnswerReading<Format>
   private let info: CollectionInfo
   private let source: any StorageReading
   private let filter: RowFilter<Format>?
@@ -32,13 +32,14 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     _ query: StoreQuery<Format>, _ plan: QueryPlan<Format>, _ info: CollectionInfo, _ tx: ReadTransaction,
     _ entries: QueryEntries
   ) {
-    access = query.store.access
+    let reading = AnswerReading(query.store.access, info, tx)
+    self.reading = reading
     self.info = info
     self.query = query
     self.entries = entries
     let source = tx.view(of: info.objects)
     self.source = source
-    filter = plan.filters ? query.condition.map { RowFilter($0, query.store.access, info, source) } : nil
+    filter = plan.filters ? query.condition.map { RowFilter($0, reading, source) } : nil
     sorts = plan.sorts
     isCancellable = tx.isCancellable
     remaining = query.maximum ?? .max
@@ -69,9 +70,9 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     }
   }
 
-  /// Returns the instance of a row, or nil if it does not fulfil the condition.
+  /// Returns the instance of a row, or nil if it does not fulfil the condition or is left out.
   private func instance(_ key: [UInt8], _ bytes: [UInt8]) throws -> Format.Instance? {
-    guard let filter, sorted == nil else { return try access.instance(key, bytes, info, source) }
+    guard let filter, sorted == nil else { return try reading.instance(key, bytes, source) }
     return try filter.instance(key, bytes)
   }
 
@@ -114,15 +115,20 @@ struct QueryScan<Format: StoreFormat>: RowScan {
   private mutating func nextKey(asking rows: RowFilter<Format>.StoredRows?) throws -> [UInt8]? {
     guard remaining > 0 else { return nil }
     while let entry = try entries.next(asking: rows) {
-      if let filter, !entry.isKnown {
-        guard let bytes = try entry.row ?? source.value(of: entry.key, in: info.objects),
-          try filter.fulfils(entry.key, bytes)
+      if Format.decodesEachRow || (filter != nil && !entry.isKnown) {
+        guard let bytes = try entry.row ?? source.value(of: entry.key, in: info.objects), try isIn(entry.key, bytes)
         else { continue }
       }
       remaining -= 1
       return entry.key
     }
     return nil
+  }
+
+  /// Returns whether a row fulfills the condition and is not left out.
+  private func isIn(_ key: [UInt8], _ bytes: [UInt8]) throws -> Bool {
+    guard let filter else { return try reading.instance(key, bytes, source) != nil }
+    return try filter.fulfils(key, bytes)
   }
 
   /// Returns the key of the next row in the order of the query, or nil after the last.
@@ -137,7 +143,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
   /// Returns the number of rows. Complexity: O(n) in the entries; rows are only read if the condition has to be tested
   /// on them.
   mutating func count() throws -> Int {
-    if filter == nil, remaining == .max, let only = entries.only { return try only.count() }
+    if filter == nil, remaining == .max, !Format.decodesEachRow, let only = entries.only { return try only.count() }
     return try withRows { scan, rows in
       var count = 0
       while try scan.nextKey(asking: rows) != nil { count += 1 }
@@ -210,18 +216,5 @@ extension StoreQuery {
     } else {
       encoder.append(key[...])
     }
-  }
-}
-
-extension RowAccess {
-  /// Decodes the instance of a row.
-  func instance(
-    _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, _ source: any StorageReading
-  ) throws -> Format.Instance {
-    let row: StoredRow
-    do { row = try StoredRow(key: key, bytes: bytes, info: info) } catch let error as DatabaseError {
-      throw error.about(info.key(of: key))
-    }
-    return try instance(row) { try source.value(of: key, in: info.metadata) }
   }
 }

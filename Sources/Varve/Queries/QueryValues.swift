@@ -13,7 +13,8 @@ struct QueryValues<Format: StoreFormat> {
   /// Returns nil if the collection does not exist.
   init?(_ query: StoreQuery<Format>, _ fields: [QueryOrder<Format.Instance>], _ tx: ReadTransaction) throws {
     let run = try QueryRun(query, tx) { planner in
-      try planner.plan(byIndex: { Self.positions(of: fields, in: $0) != nil }) ?? planner.plan()
+      if Format.decodesEachRow { return try planner.plan() }
+      return try planner.plan(byIndex: { Self.positions(of: fields, in: $0) != nil }) ?? planner.plan()
     }
     guard let run else { return nil }
     self.run = run
@@ -28,11 +29,13 @@ struct QueryValues<Format: StoreFormat> {
   /// - the index has one entry for each row
   /// - each field of the index, and each of `fields`, is encoded as a single part of a key
   /// - each of `fields` is a field of the index without a prefix, or the identifier
+  /// - rows that can't be decoded throw, so that no row is left out or replaced
   private static func covered(
     _ fields: [QueryOrder<Format.Instance>], _ run: QueryRun<Format>
   ) -> [Int?]? {
     let plan = run.plan
-    guard !plan.filters, !plan.sorts, plan.branches.count == 1, plan.branches[0].accesses.count == 1,
+    guard !Format.decodesEachRow, !plan.filters, !plan.sorts, plan.branches.count == 1,
+      plan.branches[0].accesses.count == 1,
       case .index(let slot) = plan.branches[0].first.source, let index = run.indexes?.definition.indexes[slot]
     else { return nil }
     return positions(of: fields, in: index.declaration)
@@ -124,5 +127,16 @@ extension KeyType {
       "string", "int", "bool", "data", "uuid", "date", "double", "decimal", "duration", "optional", "descending",
     ]
     return names.allSatisfy { single.contains($0) }
+  }
+}
+
+extension KeyType {
+  /// Whether every value of the type has a key. For example, the NaN of a double has none.
+  var hasKeyForEachValue: Bool {
+    let names = name.split { !$0.isLetter && !$0.isNumber }
+    let safe: Set<Substring> = [
+      "string", "int", "bool", "data", "uuid", "duration", "optional", "descending", "compound",
+    ]
+    return names.allSatisfy { safe.contains($0) }
   }
 }

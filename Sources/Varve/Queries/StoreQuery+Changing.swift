@@ -3,6 +3,10 @@
 ///
 /// Each method returns the number of instances that the query found, whatever hooks do with them. Each throws what
 /// ``StoreQuery/fetch(in:)`` and writing throw.
+///
+/// Rows that can't be decoded are treated as the format says (``RowFormat/undecodable``): a deletion removes the
+/// instances that `fetch` returns, including stand-ins, and leaves what `fetch` leaves out, which
+/// ``ReadTransaction/skippedRows`` has. An update also leaves out the rows for which there are stand-ins.
 extension StoreQuery {
   // MARK: - Inside a transaction
 
@@ -19,8 +23,15 @@ extension StoreQuery {
   @discardableResult
   public func update(in tx: WriteTransaction, _ body: (inout Format.Instance) throws -> Void) throws -> Int {
     let ids = try ids(in: tx)
-    for id in ids where try store.contains(id, in: tx) { try store.modify(id, in: tx, body) }
-    return ids.count
+    var leftOut = 0
+    for id in ids {
+      switch try store.access.state(of: id, tx) {
+      case .absent: continue
+      case .undecodable: leftOut += 1
+      case .present: try store.modify(id, in: tx, body)
+      }
+    }
+    return ids.count - leftOut
   }
 
   // MARK: - In transactions of their own
@@ -53,7 +64,10 @@ extension StoreQuery {
   public func delete(
     inBatchesOf size: Int, label: String? = nil, durability: StorageDurability? = nil
   ) async throws -> Int {
-    try await inBatches(of: size, label, durability) { ids, tx in _ = try store.delete(ids: ids, in: tx) }
+    try await inBatches(of: size, label, durability) { ids, tx in
+      _ = try store.delete(ids: ids, in: tx)
+      return ids.count
+    }
   }
 
   /// Changes the instances in batches of `size`, each in its own transaction, so that other writers can run in between
@@ -69,14 +83,18 @@ extension StoreQuery {
   ) async throws -> Int {
     try await withAwaitedChange(body) { body in
       try await inBatches(of: size, label, durability) { ids, tx in
-        for id in ids where try store.contains(id, in: tx) { try store.modify(id, in: tx, body) }
+        let states = try ids.map { try store.access.state(of: $0, tx) }
+        for (id, state) in zip(ids, states) where state == .present {
+          if try store.contains(id, in: tx) { try store.modify(id, in: tx, body) }
+        }
+        return states.count { $0 != .undecodable }
       }
     }
   }
 
   private func inBatches(
     of size: Int, _ label: String?, _ durability: StorageDurability?,
-    _ body: @Sendable ([Format.Identifier], WriteTransaction) throws -> Void
+    _ body: @Sendable ([Format.Identifier], WriteTransaction) throws -> Int
   ) async throws -> Int {
     guard size > 0 else {
       throw DatabaseError(.invalidArgument, "the size of a batch is \(size); it must be at least 1")
@@ -93,8 +111,7 @@ extension StoreQuery {
           guard let instance else { return false }
           return try condition?.holds(for: instance) ?? true
         }.map(\.0)
-        try body(present, tx)
-        return present.count
+        return try body(present, tx)
       }
     }
     return count

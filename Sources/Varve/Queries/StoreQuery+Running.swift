@@ -54,7 +54,8 @@ extension StoreQuery {
     }
     var explanation = run.explanation
     if let counted = try countedIndex(tx) {
-      (explanation.countedIndex, explanation.hasOffsets) = (counted.name, counted.hasOffsets)
+      explanation.hasOffsets = counted.hasOffsets
+      if counted.counts { explanation.countedIndex = counted.name }
     }
     return explanation
   }

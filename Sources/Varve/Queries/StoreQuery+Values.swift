@@ -74,8 +74,8 @@ extension StoreQuery {
     _ path: any KeyPath<Format.Instance, Value> & Sendable, descending: Bool, _ tx: ReadTransaction
   ) throws -> Value? {
     let field = QueryOrder(IndexField(path), isDescending: false)
-    if maximum != nil {
-      // The instances within the limit have to be found first.
+    if maximum != nil || Format.undecodable.standIn != nil {
+      // The instances within the limit have to be found first. A stand-in may be anywhere in the order of an index.
       var best: (key: [UInt8], value: Value)?
       try QueryValues(self, [field], tx)?.forEach(path) { value in
         guard let key = value.fieldKey else { return }

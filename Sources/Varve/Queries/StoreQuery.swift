@@ -27,8 +27,9 @@ public import Foundation
 /// instances. ``explain()`` reports the index that is used, and how the order is established.
 ///
 /// # Values
-/// A condition has the same result for an index, a row, and an instance (``Condition``). Rows that are in no index
-/// because they cannot be decoded (``Store/unindexedRows(in:)``) are in no result.
+/// A condition has the same result for an index, a row, and an instance (``Condition``). A row that is in no index
+/// (``Store/unindexedRows(in:)``) is in the results to which it belongs: if there is one, all rows are read. What a row
+/// that can't be decoded does to a result is up to the format: ``RowFormat/undecodable``.
 ///
 /// A query is a value, equal to others of the same store with the same terms. Safe from any thread.
 public struct StoreQuery<Format: StoreFormat>: Sendable {

@@ -29,7 +29,7 @@ extension RowAccess {
   private func decodable(_ row: StoredRow, _ tx: ReadTransaction) throws -> Format.Instance? {
     do {
       return try instance(row, tx)
-    } catch let error as DatabaseError where isUndecodable(error) {
+    } catch let error as DatabaseError where error.isOfUndecodableRow {
       return nil
     }
   }
@@ -38,15 +38,35 @@ extension RowAccess {
   private func required(_ row: StoredRow, _ tx: ReadTransaction, instead call: String) throws -> Format.Instance {
     do {
       return try instance(row, tx)
-    } catch let error as DatabaseError where isUndecodable(error) {
+    } catch let error as DatabaseError where error.isOfUndecodableRow {
       throw DatabaseError(
         error.code, "\(error.message), and so not returned; \(call) does without", collection: error.collection,
         key: error.key, cause: error.cause)
     }
   }
 
-  private func isUndecodable(_ error: DatabaseError) -> Bool {
-    error.code == .decodingFailed || error.code == .corruption || error.code == .unsupportedVersion
+  /// What a change of many instances does with a row.
+  enum Presence {
+    case present
+    case absent
+    /// The row can't be decoded, and the format doesn't throw.
+    case undecodable
+  }
+
+  /// Returns the state of a row that is about to be modified, and notes one that is left out. Rows of a format that
+  /// throws are not decoded here.
+  func state(of id: Format.Identifier, _ tx: WriteTransaction) throws -> Presence {
+    guard let info = try collection(tx) else { return .absent }
+    let key = try key(id, info)
+    guard Format.decodesEachRow else { return try tx.header(key, info) == nil ? .absent : .present }
+    guard let bytes = try tx.value(of: key, in: info.objects) else { return .absent }
+    do {
+      _ = try instance(key, bytes, info) { try tx.value(of: key, in: info.metadata) }
+      return .present
+    } catch let error as DatabaseError where error.isOfUndecodableRow {
+      AnswerReading(self, info, tx).note(key, error)
+      return .undecodable
+    }
   }
 
   /// Sets a row, whether it exists or not. Its previous value is not decoded.

@@ -155,8 +155,13 @@ struct RowAccess<Format: RowFormat>: Sendable {
     guard let info = try collection(tx) else { return nil }
     let key = try key(id, info)
     // A connection caches objects without their metadata.
-    if tx.cache != nil, !Format.readsMetadata { return try tx.object(Format.Instance.self, key, info) }
-    return try row(key, info, tx).map { try instance($0, tx) }
+    if tx.cache != nil, !Format.readsMetadata {
+      do { return try tx.object(Format.Instance.self, key, info) } catch let error as DatabaseError
+        where Format.decodesEachRow && error.isOfUndecodableRow
+      {}
+    }
+    guard let bytes = try tx.value(of: key, in: info.objects) else { return nil }
+    return try AnswerReading(self, info, tx).instance(key, bytes) { try tx.value(of: key, in: info.metadata) }
   }
 
   /// Returns the instances in the order of the identifiers, with nil for missing ones.
@@ -164,6 +169,13 @@ struct RowAccess<Format: RowFormat>: Sendable {
     guard let info = try collection(tx) else { return ids.map { _ in nil } }
     let keys = try ids.map { try key($0, info) }
     let values = try tx.values(of: keys, in: info.objects)
+    if Format.decodesEachRow {
+      let reading = AnswerReading(self, info, tx)
+      return try zip(keys, values).map { key, bytes in
+        guard let bytes else { return nil }
+        return try reading.instance(key, bytes) { try tx.value(of: key, in: info.metadata) }
+      }
+    }
     let rows = try zip(keys, values).map { key, bytes in try bytes.map { try tx.stored(key, $0, info) } }
     var metadata = try self.metadata(of: rows, info, tx)
     return try rows.map { row in
@@ -181,6 +193,7 @@ struct RowAccess<Format: RowFormat>: Sendable {
   }
 
   func contains(_ id: Format.Identifier, _ tx: ReadTransaction) throws -> Bool {
+    if Format.decodesEachRow { return try load(id, tx) != nil }
     guard let info = try collection(tx) else { return false }
     return try tx.header(try key(id, info), info) != nil
   }
@@ -188,24 +201,40 @@ struct RowAccess<Format: RowFormat>: Sendable {
   func metadata(of id: Format.Identifier, _ tx: ReadTransaction) throws -> Format.Metadata? {
     guard let info = try collection(tx) else { return nil }
     let key = try key(id, info)
-    return try tx.value(of: key, in: info.metadata).map { try decodeMetadata($0, key, info) }
+    return try tx.value(of: key, in: info.metadata).flatMap { try readMetadata($0, key, info, tx) }
   }
 
   func metadata(of ids: some Sequence<Format.Identifier>, _ tx: ReadTransaction) throws -> [Format.Metadata?] {
     guard let info = try collection(tx) else { return ids.map { _ in nil } }
     let keys = try ids.map { try key($0, info) }
     return try zip(keys, try tx.values(of: keys, in: info.metadata)).map { key, bytes in
-      try bytes.map { try decodeMetadata($0, key, info) }
+      try bytes.flatMap { try readMetadata($0, key, info, tx) }
+    }
+  }
+
+  /// Decodes the metadata of a row, or returns nil if they are left out because they can't be decoded.
+  private func readMetadata(
+    _ bytes: [UInt8], _ key: [UInt8], _ info: CollectionInfo, _ tx: ReadTransaction
+  ) throws -> Format.Metadata? {
+    do { return try decodeMetadata(bytes, key, info) } catch let error as DatabaseError
+      where Format.decodesEachRow && error.isOfUndecodableRow
+    {
+      AnswerReading(self, info, tx).note(key, error)
+      return nil
     }
   }
 
   func count(_ tx: ReadTransaction) throws -> Int {
+    if Format.decodesEachRow { return try count(.all, tx) }
     guard let info = try collection(tx) else { return 0 }
     return try tx.count(info)
   }
 
   func count(_ range: ScanRange, _ tx: ReadTransaction) throws -> Int {
     guard let info = try collection(tx) else { return 0 }
+    if Format.decodesEachRow {
+      return try InstanceScan(self, info, ScanTerms(range: range, isDescending: false, limit: nil), tx).count()
+    }
     return try tx.cursor(try range.storage(info, core.limits.keySize), in: info.objects, keysOnly: true).count()
   }
 }

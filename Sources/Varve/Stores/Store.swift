@@ -23,6 +23,8 @@
 /// `.keyTooLong` and `.invalidKey`. A method that throws has changed nothing.
 ///
 /// # Rows that cannot be decoded
+/// Reading treats such a row as the format says: ``RowFormat/undecodable``. Writing is the same for all formats.
+///
 /// A row can always be replaced and removed. `persist` and `deleteIfPresent` return nil for an instance that cannot be
 /// decoded, and still replace or remove it; `update` and `delete` have to return it, and throw `.decodingFailed`;
 /// methods with several instances, identifiers or a range decode none. If an extension requests the old object, the
@@ -75,7 +77,8 @@ public struct Store<Format: RowFormat>: Sendable {
     try access.metadata(of: ids, tx)
   }
 
-  /// Returns the number of instances. Complexity: one lookup.
+  /// Returns the number of instances. Complexity: one lookup, or O(n) if the format skips or replaces rows that can't be
+  /// decoded.
   public func count(in tx: ReadTransaction) throws -> Int { try access.count(tx) }
 
   /// Returns the number of instances whose identifiers are in a range. Complexity: O(n) in these; nothing is decoded.

@@ -1,4 +1,4 @@
-public import Varve
+@_spi(Extensions) public import Varve
 
 /// A query that is divided into sections by a counted index is the source of a list, without any view.
 ///
@@ -35,9 +35,10 @@ where Format.Instance: Identifiable, Format.Instance.ID == Format.Identifier {
     try place(of: id, in: tx).map { ($0.section, $0.offset) }
   }
 
-  /// Returns an instance, or `nil` if there is none. Throws `.decodingFailed` if it can't be decoded.
+  /// Returns an instance, or `nil` if there is none. Throws the error of a row that can't be decoded and has no
+  /// stand-in, also if the format leaves out such rows: its place in the list is that of a placeholder.
   public func element(_ id: Format.Identifier, _ tx: ReadTransaction) throws -> Format.Instance? {
-    try instance(id, in: tx)
+    try shown(id, in: tx)
   }
 
   /// Returns the identifiers of the instances that a commit has changed, each with what has changed, or `nil` if all

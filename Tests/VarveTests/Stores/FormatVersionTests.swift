@@ -205,6 +205,43 @@ struct FormatVersionTests {
     }
   }
 
+  @Test(arguments: [true, false])
+  func `a program without the format replaces no versioned row, before and after the first use of a store`(
+    usesStoreFirst: Bool
+  ) async throws {
+    let backend = try SharedBackend()
+    try await Self.history(backend, true)
+    let open = OpenDatabase(try backend.open(), nil)
+    if usesStoreFirst { _ = try await Store<Second>(in: open.database).load(1) }
+    let car = Second.Instance(id: 4, maker: "VEB", model: "P 240")
+    try open.writing { tx throws in
+      let calls: [(WriteTransaction) throws -> Void] = [
+        { try $0.set(car, key: 4, in: "cars") },
+        { try $0.set(car, key: 4, in: "cars", metadata: 1.5) },
+        { try $0.replaceObject(car, key: 4, in: "cars") },
+        { try $0.replaceMetadata(1.5, key: 4, in: "cars") },
+        { try $0.removeMetadata(key: 4, in: "cars") },
+      ]
+      for (number, call) in calls.enumerated() {
+        let error = #expect(throws: DatabaseError.self, "call \(number)") { try call(tx) }
+        #expect(error?.code == .unsupportedVersion, "call \(number): \(error as Any)")
+        #expect(error?.collection == "cars" && error?.key == "4", "call \(number)")
+        #expect(error?.message.contains("\"Final\"") == true, "call \(number): \(error as Any)")
+      }
+      // A new row has no version that could be lost, and any row can be removed.
+      try tx.set(Second.Instance(id: 9, maker: "a", model: "b"), key: 9, in: "cars")
+      try? tx.savepoint { () throws in
+        #expect(try tx.remove(key: 4, in: "cars"))
+        throw StoreStop()
+      }
+    }
+    try await open.database.close()
+    try await Self.run(Third.self, on: backend, defined: true) { cars async throws in
+      #expect(try await cars.load(4)?.title == "Trabant", "it is as it was")
+      #expect(try await cars.metadata(of: 4) == "none")
+    }
+  }
+
   @Test func `a newer row is removed by all calls that need not return it`() async throws {
     let backend = try SharedBackend()
     try await Self.history(backend, true)

@@ -19,6 +19,15 @@ extension CollectionInfo {
     throw DatabaseError(.unsupportedVersion, Self.unknownVersion(name, known: known))
   }
 
+  /// Throws `.unsupportedVersion` if a row of a version must not be replaced, because the program does not know it.
+  func requireKnownVersion(_ number: UInt32) throws {
+    guard let name = try versionName(number), definition == nil else { return }
+    throw DatabaseError(
+      .unsupportedVersion,
+      "the row has version \"\(name)\", and the program has not defined the collection, so that it knows no version; open the database with the format of the collection"
+    )
+  }
+
   static func unknownVersion(_ name: String, known: [String]) -> String {
     let what = known.isEmpty ? "no versions" : known.map { "\"\($0)\"" }.joined(separator: ", ")
     return "the row has version \"\(name)\", which the program does not know: it knows \(what)"

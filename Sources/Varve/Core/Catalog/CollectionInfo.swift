@@ -22,7 +22,8 @@ package final class CollectionInfo: Sendable {
   let indexesName: String
   /// The catalog's numbers of the format's versions.
   let versions: VersionNumbers
-  /// Whether some numbered versions are not in the definition, so that rows of a newer program may exist.
+  /// Whether some numbered versions are not in the definition, so that rows of a newer program may exist. Without a
+  /// definition, the program knows none.
   let hasForeignVersions: Bool
   /// The Swift key type that is known to match the collection: a shortcut for comparing names.
   private let keyTypeID: ObjectIdentifier?
@@ -45,7 +46,7 @@ package final class CollectionInfo: Sendable {
     indexesName = IndexesName.name(for: name)
     hasForeignVersions =
       definition.map { definition in versions.names.values.contains { !definition.codec.versions.contains($0) } }
-      ?? false
+      ?? !versions.names.isEmpty
     countKey = BigEndian.bytes(record.id)
     prefix = record.isOwn ? [] : countKey
     keyTypeID = definition?.keyTypeID

@@ -1,5 +1,5 @@
 /// An iterator over changes that holds the source of its elements until it ends: with an error, or because the database
-/// was closed.
+/// was closed. The error of one row that can't be decoded does not end it.
 protocol HeldIterator: AsyncIteratorProtocol {
   /// The source of the elements. The source is released with the last iterator that holds it.
   associatedtype Source
@@ -12,12 +12,15 @@ protocol HeldIterator: AsyncIteratorProtocol {
 }
 
 extension HeldIterator {
-  /// Returns the next element, or nil after the end. A cancelled call leaves the iteration intact.
+  /// Returns the next element, or nil after the end. A cancelled call leaves the iteration intact, and so does one that
+  /// throws the error of a row: the next call waits for the next change.
   mutating func advance() async throws -> Element? {
     guard let source else { return nil }
     do {
       if let element = try await next(from: source.get()) { return element }
-    } catch let error as CancellationError { throw error } catch {
+    } catch let error as CancellationError { throw error } catch let error as DatabaseError where error.isOfOneRow {
+      throw error
+    } catch {
       self.source = nil
       throw error
     }

@@ -38,6 +38,6 @@ extension WriteTransaction {
     let isDelivered = hasExternalListeners(info) && info.definition != nil
     let known: (any Codable)? = isDelivered ? try database.coding.definedObject(try stored(key, bytes, info)) : nil
     let metadata = metadata.map { EncodedMetadata(bytes: $0.metadataRow) }
-    try put(bytes, id: header.id, of: known, metadata, key, info, over: old)
+    try put(bytes, id: header.id, of: known, metadata, key, info, over: old, namesVersions: true)
   }
 }

@@ -78,6 +78,12 @@ public struct Row {
     return Array(bytes[unsafe try RowHeader.readMetadata(bytes.span.bytes).offset...])
   }
 
+  /// The description of the row after an error of decoding it.
+  func undecodable(_ error: DatabaseError) -> UndecodableRow {
+    let value = try? transaction.database.coding.value(stored)
+    return UndecodableRow(stored.key, value, stored.info, error.about(key))
+  }
+
   private func loadMetadata() throws -> [UInt8]? {
     if let known = stored.metadataBytes { return known }
     try transaction.check()

@@ -13,7 +13,7 @@ internal import Synchronization
 /// 2. A scan, once made, never becomes an error.
 final class RowSource<Element: Sendable>: Sendable {
   private enum State {
-    case ready(any RowScan<Element>, LongLivedRead)
+    case ready(any RowScan<Element>, LongLivedRead, SkippedRowList?)
     case failed(any Error)
     case waiting(AsyncTransaction)
   }
@@ -28,7 +28,9 @@ final class RowSource<Element: Sendable>: Sendable {
       // A scan retains the snapshot of its transaction, not the transaction.
       state = Mutex(
         Self.begun {
-          try core.read(isCancellable: true) { tx in (try scan(tx), core.longLivedReads.begin(tx.snapshot)) }
+          try core.read(isCancellable: true) { tx in
+            (try scan(tx), core.longLivedReads.begin(tx.snapshot), tx.skippedRowListIfMade)
+          }
         })
       return
     }
@@ -36,16 +38,20 @@ final class RowSource<Element: Sendable>: Sendable {
     performing.whenFree { [self] result in
       let begun = Self.begun {
         let transaction = try result.get()
-        return (try scan(transaction), core.longLivedReads.begin(transaction.snapshot))
+        return (
+          try scan(transaction), core.longLivedReads.begin(transaction.snapshot), transaction.skippedRowListIfMade
+        )
       }
       state.withLock { $0 = begun }
     }
   }
 
-  private static func begun(_ begin: () throws -> (any RowScan<Element>, LongLivedRead)) -> State {
+  private static func begun(
+    _ begin: () throws -> (any RowScan<Element>, LongLivedRead, SkippedRowList?)
+  ) -> State {
     do {
-      let (scan, held) = try begin()
-      return .ready(scan, held)
+      let (scan, held, skipped) = try begin()
+      return .ready(scan, held, skipped)
     } catch {
       return .failed(error)
     }
@@ -55,10 +61,16 @@ final class RowSource<Element: Sendable>: Sendable {
   func scan() async throws -> any RowScan<Element> {
     if case .waiting(let performing) = state.withLock({ $0 }) { try await performing.waitForTurn() }
     switch state.withLock({ $0 }) {
-    case .ready(let scan, _): return scan
+    case .ready(let scan, _, _): return scan
     case .failed(let error): throw error
     case .waiting: throw ReadTransaction.endedError
     }
+  }
+
+  /// The rows that were left out until now.
+  var skippedRows: SkippedRows {
+    guard case .ready(_, _, let skipped?) = state.withLock({ $0 }) else { return SkippedRows() }
+    return skipped.rows
   }
 
   /// Returns the next batch of a scan. The scan runs on a thread that may wait for a disk.

@@ -9,7 +9,8 @@
 /// result. Its snapshot is retained as long as the sequence or an iterator of it exists.
 ///
 /// Rows are fetched in batches of 256 rows or 64 KiB, and an iteration suspends once per batch. A row that can't be
-/// decoded throws when its turn comes, which ends the iteration. An invalid range or collection throws at the first
+/// decoded throws when its turn comes, which ends the iteration, unless its format leaves out or replaces such rows
+/// (``RowFormat/undecodable``). An invalid range or collection throws at the first
 /// `next`. A cancelled task receives `CancellationError`.
 public struct Rows<Element: Sendable>: AsyncSequence, Sendable {
   /// The type of the errors, which may be any.
@@ -58,6 +59,10 @@ public struct Rows<Element: Sendable>: AsyncSequence, Sendable {
       }
     }
   }
+
+  /// The rows that were left out until now, because they can't be decoded: see ``RowFormat/undecodable``. Iterations of
+  /// one sequence share it, and so do the other answers of a surrounding transaction.
+  public var skippedRows: SkippedRows { source.skippedRows }
 
   // MARK: - Helpers
 

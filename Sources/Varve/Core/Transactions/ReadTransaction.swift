@@ -45,6 +45,8 @@ public class ReadTransaction {
   final var runTrees: [(family: UInt32, tree: RunTree)] = []
   /// The trees of a held snapshot, which are kept as long as it.
   final var heldTrees: RunTreeCache?
+  /// The rows that answers have left out, or `nil` if no answer could have left out any.
+  final var skippedRowListIfMade: SkippedRowList?
   /// A value for the program's use, which lives as long as the transaction.
   public final var userInfo: Any?
 

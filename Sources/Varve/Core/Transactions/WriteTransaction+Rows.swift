@@ -158,12 +158,15 @@ extension WriteTransaction {
 
   // MARK: - Versions
 
-  /// Throws `.unsupportedVersion` if a newer program has written the row, or the metadata that must be replaced.
+  /// Throws `.unsupportedVersion` if a newer program has written the row, or the metadata that must be replaced. A
+  /// program that has not defined the collection knows no version: it would write a row without one, which a reader
+  /// takes for the first. `namesVersions` says that the new row names its version itself, as an import does.
   @inline(__always)
   func requireReplaceable(
-    _ old: PresentRow?, _ key: [UInt8], _ info: CollectionInfo, keepsMetadata: Bool = false
+    _ old: PresentRow?, _ key: [UInt8], _ info: CollectionInfo, keepsMetadata: Bool = false,
+    namesVersions: Bool = false
   ) throws {
-    guard let old = old?.header, info.reading.isDefined else { return }
+    guard let old = old?.header, info.reading.isDefined || !namesVersions else { return }
     let mayBeNewer = !keepsMetadata && old.hasMetadata && info.hasForeignVersions
     guard old.version != info.versions.current || mayBeNewer else { return }
     try requireKnownVersions(old, key, info, metadata: mayBeNewer)
@@ -174,9 +177,9 @@ extension WriteTransaction {
     _ old: RowHeader, _ key: [UInt8], _ info: CollectionInfo, metadata: Bool
   ) throws {
     do {
-      _ = try info.versionName(old.version)
+      try info.requireKnownVersion(old.version)
       guard metadata, let bytes = try value(of: key, in: info.metadata) else { return }
-      _ = try info.versionName(unsafe RowHeader.readMetadata(bytes.span.bytes).version)
+      try info.requireKnownVersion(unsafe RowHeader.readMetadata(bytes.span.bytes).version)
     } catch let error as DatabaseError {
       throw error.about(info.key(of: key))
     }
@@ -269,9 +272,9 @@ extension WriteTransaction {
   /// Writes a row given as bytes, over the row `old` if there is one. `object` is for hooks.
   func put(
     _ row: [UInt8], id: RowID, of object: Any?, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo,
-    over old: PresentRow?
+    over old: PresentRow?, namesVersions: Bool = false
   ) throws {
-    try requireReplaceable(old, key, info)
+    try requireReplaceable(old, key, info, namesVersions: namesVersions)
     try requireRowsWritable()
     noteReplaced(old, key, info)
     let event: RowChange.Event = old == nil ? .inserted : .updated

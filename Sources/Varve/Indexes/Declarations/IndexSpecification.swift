@@ -9,10 +9,13 @@ protocol IndexSpecification: Sendable {
   /// version. It is empty if another version makes the rows be reviewed.
   var survivingVersions: [String] { get }
   var unindexableRows: UnindexableRows { get }
+  /// Makes the stand-in for a row that can't be decoded, or is nil if there are none.
+  var standIn: (@Sendable (UndecodableRow) -> Instance?)? { get }
 }
 
 extension IndexSpecification {
   var isEmpty: Bool { indexes.isEmpty }
+  var standIn: (@Sendable (UndecodableRow) -> Instance?)? { nil }
 }
 
 /// The indexes of a format, as a collection's indexing.
@@ -23,6 +26,7 @@ struct FormatIndexSpecification<Format: StoreFormat>: IndexSpecification {
   }
   var survivingVersions: [String] { Format.indexesSurvive ? FormatVersions<Format>.names + [""] : [] }
   var unindexableRows: UnindexableRows { Format.unindexableRows }
+  var standIn: (@Sendable (UndecodableRow) -> Format.Instance?)? { Format.undecodable.standIn }
 
   /// Creates the indexing of a format. Throws `.invalidDefinition`.
   init(_ format: Format.Type) throws { indexes = try DeclaredIndexes<Format>.found().list }

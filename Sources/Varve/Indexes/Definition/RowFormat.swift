@@ -33,9 +33,16 @@ public protocol RowFormat<Instance, Identifier>: Sendable {
   /// The property in which instances contain their metadata themselves: it is set when they are read, and written with
   /// them. Such a property must not be encoded with its instance: ``StoredSeparately``. Default: none.
   static var metadataPath: (any WritableKeyPath<Instance, Metadata?> & Sendable)? { get }
+  /// The answer for a row that this build of the program can't decode. Default: `.throws`.
+  static var undecodable: UndecodablePolicy { get }
 }
 
 extension RowFormat {
+  /// The answer of this format for rows that can't be decoded.
+  public typealias UndecodablePolicy = UndecodableRowPolicy<Instance>
+
+  /// The default, `.throws`.
+  public static var undecodable: UndecodablePolicy { .throws }
   /// The default, `.binary`.
   public static var coder: CoderKind { .binary }
   /// The default: none.

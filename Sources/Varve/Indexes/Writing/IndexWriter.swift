@@ -313,8 +313,13 @@ final class IndexWriter<Instance: Codable & Sendable> {
     let (facts, transaction) = (change.facts, change.transaction)
     new.removeAll()
     do {
-      _ = try facts.withObject(as: Instance.self, in: transaction) { instance in
-        try collect(instance, .new(facts, transaction), into: &new)
+      do {
+        _ = try facts.withObject(as: Instance.self, in: transaction) { instance in
+          try collect(instance, .new(facts, transaction), into: &new)
+        }
+      } catch let error as DatabaseError where definition.standIn != nil && error.isOfUndecodableRow {
+        guard let row = try facts.row(in: transaction) else { throw error }
+        try collect(row, error)
       }
       return true
     } catch let error as DatabaseError where isListed(error, isCall) {
@@ -338,7 +343,21 @@ final class IndexWriter<Instance: Codable & Sendable> {
   }
 
   private func collect(_ row: Row) throws {
-    let instance = try row.object(as: Instance.self)
+    let instance: Instance
+    do { instance = try row.object(as: Instance.self) } catch let error as DatabaseError
+      where definition.standIn != nil && error.isOfUndecodableRow
+    { return try collect(row, error) }
+    try collect(instance, row)
+  }
+
+  /// Collects the values of the stand-in for a row that threw an error. Throws the error if there is none.
+  private func collect(_ row: Row, _ error: DatabaseError) throws {
+    new.removeAll()
+    guard let instance = definition.standIn?(row.undecodable(error)) else { throw error }
+    try collect(instance, row)
+  }
+
+  private func collect(_ instance: Instance, _ row: Row) throws {
     try unsafe withUnsafePointer(to: instance) {
       try collect(unsafe InstanceAddress(UnsafeRawPointer($0)), .stored(row), into: &new)
     }
@@ -352,7 +371,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
   /// Returns whether an error means that a row cannot be in the indexes.
   private static func isOfRow(_ error: DatabaseError) -> Bool {
     switch error.code {
-    case .decodingFailed, .unsupportedVersion, .invalidKey, .keyTooLong: true
+    case .decodingFailed, .unsupportedVersion, .unknownCoder, .invalidKey, .keyTooLong: true
     default: false
     }
   }

@@ -75,8 +75,10 @@ extension CountedRun {
     let entries = try part.cursor(
       from: offsets.lowerBound, in: range, isReverse: isReverse, keysOnly: !isDirect)
     var scan = CountedScan(entries, isDirect: isDirect, limit: offsets.count, info, transaction.view(of: info.objects))
+    let reading = AnswerReading(store.access, info, transaction)
+    let source = transaction.view(of: info.objects)
     while let (key, bytes) = try scan.next() {
-      instances.append(try store.access.instance(key, bytes, info, transaction.view(of: info.objects)))
+      if let instance = try reading.instance(key, bytes, source) { instances.append(instance) }
     }
     return instances
   }

@@ -67,6 +67,12 @@ extension SectionedQuery {
     try store.load(id, in: tx)
   }
 
+  /// Returns an instance of the store for a list, or nil if it does not exist. Throws the error of a row that can't be
+  /// decoded and has no stand-in, whatever the format says of such rows: a list shows a placeholder.
+  @_spi(Extensions) public func shown(_ id: Format.Identifier, in tx: ReadTransaction) throws -> Format.Instance? {
+    try store.access.shown(id, tx)
+  }
+
   /// Returns the identifiers of the instances that a commit may have inserted, removed, moved or changed, or nil if
   /// that is not known because all rows of the collection were removed. Whether they are in a section is not looked up.
   public func changedIDs(by changes: ChangeSet) throws -> Set<Format.Identifier>? {

@@ -15,7 +15,10 @@
 ///
 /// Each method throws `.notIndexed` with the declaration that is missing, `.notReady` while the index is built,
 /// `.notUnique`, `.queryTooComplex`, `.unknownExtension`, `.invalidArgument` for a negative limit, and what reading
-/// throws. Complexity: O(log n), and a step for each instance. What does not depend on the transaction is determined
+/// throws. Offsets are those of the index: a row that can't be decoded has the offset of its entry, and `fetch(at:)`
+/// then does with it what the format says (``RowFormat/undecodable``); a row that is in no index has none.
+///
+/// Complexity: O(log n), and a step for each instance. What does not depend on the transaction is determined
 /// once for a query and its copies: keep the query, and call it often.
 extension StoreQuery {
   // MARK: - Inside a transaction
@@ -70,26 +73,28 @@ extension StoreQuery {
 
   /// Returns the number of instances from the counts of an index, or nil if no counted index that is in use has them.
   func countedCount(_ tx: ReadTransaction) throws -> Int? {
-    guard page == nil, try DeclaredIndexes<Format>.found().hasCounted else { return nil }
+    guard page == nil, !Format.decodesEachRow, try DeclaredIndexes<Format>.found().hasCounted else { return nil }
     try requireLimit()
     let usable = try counted.plan(of: self).counting
-    guard !usable.isEmpty, let (info, indexes) = try store.access.indexes(tx),
+    guard !usable.isEmpty, let (info, indexes) = try store.access.indexes(tx), try indexes.hasAllRows(),
       let access = try usable.first(where: { try indexes.isUsable($0.slot) })
     else { return nil }
     let run = CountedRun(store: store, info: info, transaction: tx, indexes: indexes, slot: access.slot)
     return Swift.min(try run.count(access.ranges), maximum ?? .max)
   }
 
-  /// Returns the index whose counts answer the query, and whether it has offsets, or nil if there is none in use.
-  func countedIndex(_ tx: ReadTransaction) throws -> (name: String, hasOffsets: Bool)? {
+  /// Returns the counted index of the query, whether its counts are those of the query, and whether it has offsets, or
+  /// nil if there is none in use.
+  func countedIndex(_ tx: ReadTransaction) throws -> (name: String, counts: Bool, hasOffsets: Bool)? {
     guard page == nil, try DeclaredIndexes<Format>.found().hasCounted else { return nil }
     let plan = try counted.plan(of: self)
     guard let (_, indexes) = try store.access.indexes(tx) else { return nil }
     let list = indexes.definition.plans
+    let counts = try !Format.decodesEachRow && indexes.hasAllRows()
     if let access = try plan.ordered.first(where: { try indexes.isUsable($0.slot) }) {
-      return (list[access.slot].name, true)
+      return (list[access.slot].name, counts, true)
     }
-    return try plan.counting.first { try indexes.isUsable($0.slot) }.map { (list[$0.slot].name, false) }
+    return try plan.counting.first { try indexes.isUsable($0.slot) }.map { (list[$0.slot].name, counts, false) }
   }
 
   private func opened(

@@ -5,8 +5,7 @@ internal import Synchronization
 /// Safe from any thread.
 final class RowFilter<Format: StoreFormat>: Sendable {
   private let condition: Condition<Format.Instance>
-  private let access: RowAccess<Format>
-  private let info: CollectionInfo
+  private let reading: AnswerReading<Format>
   private let source: any StorageReading
   /// The condition for stored rows, or nil if rows have to be decoded.
   private let stored: StoredCondition<Format>?
@@ -27,32 +26,39 @@ final class RowFilter<Format: StoreFormat>: Sendable {
   }
 
   init(
-    _ condition: Condition<Format.Instance>, _ access: RowAccess<Format>, _ info: CollectionInfo,
-    _ source: any StorageReading
+    _ condition: Condition<Format.Instance>, _ reading: AnswerReading<Format>, _ source: any StorageReading
   ) {
     self.condition = condition
-    self.access = access
-    self.info = info
+    self.reading = reading
     self.source = source
-    stored = info.coder == .binary && Format.readsStoredFields ? StoredCondition(condition) : nil
+    // A stand-in has other fields than the row.
+    let isReadable = reading.info.coder == .binary && Format.readsStoredFields && Format.undecodable.standIn == nil
+    stored = isReadable ? StoredCondition(condition) : nil
   }
 
-  /// Returns the instance of a row if it fulfills the condition, and nil otherwise.
+  private var access: RowAccess<Format> { reading.access }
+  private var info: CollectionInfo { reading.info }
+
+  /// Returns the instance of a row if it fulfills the condition and is not left out, and nil otherwise.
   func instance(_ key: [UInt8], _ bytes: [UInt8]) throws -> Format.Instance? {
     switch try verdict(key, bytes) {
     case .fails: return nil
-    case .fulfils: return try access.instance(key, bytes, info, source)
+    case .fulfils: return try reading.instance(key, bytes, source)
     case .unknown:
-      let instance = try access.instance(key, bytes, info, source)
+      guard let instance = try reading.instance(key, bytes, source) else { return nil }
       return try condition.holds(for: instance) ? instance : nil
     }
   }
 
+  /// Returns whether a row fulfills the condition and is not left out.
   func fulfils(_ key: [UInt8], _ bytes: [UInt8]) throws -> Bool {
     switch try verdict(key, bytes) {
-    case .fails: false
-    case .fulfils: true
-    case .unknown: try condition.holds(for: try access.instance(key, bytes, info, source))
+    case .fails: return false
+    case .fulfils where !Format.decodesEachRow: return true
+    case .fulfils: return try reading.instance(key, bytes, source) != nil
+    case .unknown:
+      guard let instance = try reading.instance(key, bytes, source) else { return false }
+      return try condition.holds(for: instance)
     }
   }
 
@@ -103,18 +109,26 @@ final class RowFilter<Format: StoreFormat>: Sendable {
           reader.agreements = StoredFieldProof.agreements(stored)
           if reader.agreements < 0 { return .unknown }
           if reader.agreements < StoredFieldProof.agreementsNeeded {
-            _ = try StoredFieldProof.compare(stored, filter.row(row, try key()), filter.access, reader, source)
-            return .unknown
+            if try agrees(row, stored, reader, source, key) != nil { return .unknown }
+            // The stored fields are all that is known of a row that can't be decoded, whatever has been proved so far.
           }
         }
         if try stored.predicate.holds(reader, source) { return .fulfils }
         reader.leftOut &+= 1
         guard reader.leftOut & Self.comparedMask == 0 else { return .fails }
-        guard try StoredFieldProof.compare(stored, filter.row(row, try key()), filter.access, reader, source) else {
-          throw filter.changes
-        }
+        guard try agrees(row, stored, reader, source, key) ?? true else { throw filter.changes }
         return .fails
       }
+    }
+
+    /// Compares the stored fields of a row with its decoded instance, or returns nil if it can't be decoded.
+    private func agrees(
+      _ row: RawSpan, _ stored: StoredCondition<Format>, _ reader: StoredReader, _ source: ByteSource,
+      _ key: () throws -> [UInt8]
+    ) throws -> Bool? {
+      do {
+        return try StoredFieldProof.compare(stored, filter.row(row, try key()), filter.access, reader, source)
+      } catch let error as DatabaseError where error.isOfUndecodableRow { return nil }
     }
 
     /// The mask that selects the rows that are decoded for comparison: one of 256 of the rows that are left out.

@@ -33,22 +33,25 @@ struct ChangedKeys<Format: StoreFormat> {
   /// Returns for each key whether its row fulfills the condition.
   func areIn() throws -> [Bool] {
     guard let info else { return keys.map { _ in false } }
-    let filter = query.condition.map { RowFilter($0, query.store.access, info, transaction.snapshot) }
+    let reading = AnswerReading(query.store.access, info, transaction)
+    let source = transaction.snapshot
+    let filter = query.condition.map { RowFilter($0, reading, source) }
     return try zip(keys, rows).map { key, row in
       guard let row else { return false }
-      return try filter?.fulfils(info.prefix + key, row) ?? true
+      if let filter { return try filter.fulfils(info.prefix + key, row) }
+      return try !Format.decodesEachRow || reading.instance(info.prefix + key, row, source) != nil
     }
   }
 
-  /// Returns the entries of a window for the rows that fulfil the condition. Throws `.decodingFailed` if a row cannot
-  /// be decoded.
+  /// Returns the entries of a window for the rows that fulfil the condition. Throws the error of a row that can't be
+  /// decoded, if the format says so.
   func entries() throws -> [QueryWindow<Format>.Entry] {
     guard let info else { return [] }
-    let access = query.store.access
+    let reading = AnswerReading(query.store.access, info, transaction)
     return try zip(keys, rows).compactMap { key, row in
       guard let row else { return nil }
       let stored = info.prefix + key
-      let instance = try access.instance(stored, row, info, transaction.snapshot)
+      guard let instance = try reading.instance(stored, row, transaction.snapshot) else { return nil }
       guard try query.condition?.holds(for: instance) ?? true else { return nil }
       return QueryWindow.Entry(instance, stored, query, info)
     }

@@ -10,6 +10,10 @@ public import Observation
 ///
 /// The first value is read without blocking the main actor; `isLoaded` is false until then. A query with many instances
 /// needs a limit, because all of them are kept in memory.
+///
+/// A row that can't be decoded never ends the updates: it is left out, and `skippedRows` has it; or its stand-in is
+/// shown; or `error` is set, and the instances stay until a commit makes them readable: as the format says
+/// (``RowFormat/undecodable``).
 @MainActor
 public final class LiveQuery<Format: StoreFormat>: Observable {
   /// The query.
@@ -21,6 +25,7 @@ public final class LiveQuery<Format: StoreFormat>: Observable {
 
   private struct State {
     var instances: [Format.Instance] = []
+    var skippedRows = SkippedRows()
     var error: (any Error)?
     var isLoaded = false
   }
@@ -45,16 +50,23 @@ public final class LiveQuery<Format: StoreFormat>: Observable {
     return state.error
   }
 
+  /// The rows that `instances` lacks because they can't be decoded: see ``RowFormat/undecodable``.
+  public var skippedRows: SkippedRows {
+    registrar.access(self, keyPath: \.instances)
+    return state.skippedRows
+  }
+
   /// Whether the first value was read.
   public var isLoaded: Bool {
     registrar.access(self, keyPath: \.isLoaded)
     return state.isLoaded
   }
 
-  private func set(_ result: Result<[Format.Instance], any Error>) {
+  private func set(_ result: Result<([Format.Instance], SkippedRows), any Error>) {
     registrar.withMutation(of: self, keyPath: \.instances) {
       switch result {
-      case .success(let instances): state = State(instances: instances, isLoaded: true)
+      case .success((let instances, let skipped)):
+        state = State(instances: instances, skippedRows: skipped, isLoaded: true)
       case .failure(let error): state.error = error
       }
     }
@@ -67,7 +79,9 @@ public final class LiveQuery<Format: StoreFormat>: Observable {
   /// Reads the value from a snapshot.
   @_spi(Extensions) public var reading: LiveReading {
     .value { [query, weak self] tx in
-      let result = Result { try query.whileBuilt { try $0.fetch(in: tx) } }
+      let result = Result {
+        try tx.collectingSkippedRows { try query.whileBuilt { try $0.fetch(in: tx) } }
+      }
       return LiveValue { [weak self] in self?.set(result) }
     }
   }

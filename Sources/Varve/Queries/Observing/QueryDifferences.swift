@@ -143,7 +143,9 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     _ window: QueryWindow<Format>, _ rows: ChangedKeys<Format>, _ tx: ReadTransaction
   ) throws -> Result {
     let candidates: [QueryWindow<Format>.Entry]
-    do { candidates = try rows.entries() } catch let error as DatabaseError where error.code == .decodingFailed {
+    do { candidates = try rows.entries() } catch let error as DatabaseError
+      where error.isOfUndecodableRow
+    {
       // The storage decides whether such a row is in the result.
       return try result(tx)
     }

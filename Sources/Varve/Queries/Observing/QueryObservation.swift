@@ -24,8 +24,18 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
   public struct Iterator: AsyncIteratorProtocol, HeldIterator {
     var source: Result<HeldObservation, any Error>?
     fileprivate var reader: QueryDifferences<Format>
+    /// Whether the last read met a row that can't be decoded, so that the next one is a reload.
+    private var isLost = false
+
+    fileprivate init(source: Result<HeldObservation, any Error>, reader: QueryDifferences<Format>) {
+      self.source = source
+      self.reader = reader
+    }
 
     /// Returns the next change. The first call returns at once. Returns nil when the database was closed.
+    ///
+    /// If it throws the error of a row that can't be decoded, the iteration has not ended: the next call waits for a
+    /// commit to the collection, and returns a reload as soon as the result can be read.
     public mutating func next() async throws -> QueryChange<Format>? {
       try await advance()
     }
@@ -55,10 +65,11 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
         guard let (snapshot, last) = present else { return nil }
         let version = QueryDifferences<Format>.seen(at: snapshot.version, delivered: last)
         await database.observations.delivered(through: version)
-        guard let change = held.observation.due(through: version) else {
-          before.end()
+        guard let due = held.observation.due(through: version) else {
+          if !isLost { before.end() }
           return .some(nil)
         }
+        let change = isLost ? ObservedChange(version: due.version, isReload: true) : due
         do {
           let read: @Sendable () throws -> QueryDifferences<Format>.ReadData = {
             if database.options.follows { try database.catalog.refresh(snapshot) }
@@ -71,9 +82,17 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
             change.isReload ? try await database.readOnExecutor(read) : try await database.readAtOnceOrOnExecutor(read)
           guard let seen else { return nil }
           let found = try reader.compare(seen, change)
+          isLost = false
           held.observation.didSee(version, seen.rows)
           return .some(found)
-        } catch let error as DatabaseError where database.isToRepeat(error, attempts) { attempts += 1 }
+        } catch let error as DatabaseError where database.isToRepeat(error, attempts) {
+          attempts += 1
+        } catch let error as DatabaseError where error.isOfOneRow {
+          // Until the result is known again, every commit to the collection leads to another read.
+          isLost = true
+          held.observation.didSee(version)
+          throw error
+        }
       }
     }
   }

@@ -41,8 +41,9 @@ final class QueryWatcher<Format: StoreFormat>: RowWatcher {
     }
     guard let inResult else { return rows.keys }
     if inResult.count == rows.keys.count { return rows.keys }
+    let reading = AnswerReading(access, rows.info, rows.transaction)
     let instances = try rows.instances(ObjectIdentifier(Format.self)) { row in
-      try access.instance(row, rows.transaction)
+      try reading.instance(row.key, row.bytes, rows.transaction.snapshot)
     }
     var concerned: [[UInt8]] = []
     var rest = inResult[...]
@@ -50,10 +51,19 @@ final class QueryWatcher<Format: StoreFormat>: RowWatcher {
       if rest.first == index {
         rest.removeFirst()
         concerned.append(key)
-      } else if let instance = instances[index], try condition?.holds(for: instance) ?? true {
+      } else if try isIn(instances[index]) {
         concerned.append(key)
       }
     }
     return concerned
+  }
+
+  /// Returns whether a row is in the result. One that can't be decoded may be, which the observer finds out.
+  private func isIn(_ instance: Result<Format.Instance?, any Error>) throws -> Bool {
+    switch instance {
+    case .failure: true
+    case .success(nil): false
+    case .success(let instance?): try condition?.holds(for: instance) ?? true
+    }
   }
 }

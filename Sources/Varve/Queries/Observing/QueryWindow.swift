@@ -20,7 +20,8 @@ struct QueryWindow<Format: StoreFormat>: Sendable {
   /// Returns whether the result of a query is kept in a window, which requires an order that determines the position of
   /// a row.
   static func keeps(_ query: StoreQuery<Format>) -> Bool {
-    guard let maximum = query.maximum else { return false }
+    // A stand-in doesn't have the fields of its place.
+    guard let maximum = query.maximum, Format.undecodable.standIn == nil else { return false }
     return !query.order.isEmpty && (1...QueryDifferences<Format>.windowMaximum).contains(maximum)
   }
 

@@ -22,7 +22,8 @@ extension StoreQuery {
   /// keys of the result are kept in memory.
   ///
   /// An error while reading ends the iteration, as for ``fetch(in:)``; but while the index that serves the query is
-  /// being built, the result is read from all rows. The iteration ends when the database is closed.
+  /// being built, the result is read from all rows. The error of one row that can't be decoded is thrown, and does not
+  /// end the iterator: see *Observation*. The iteration ends when the database is closed.
   public func changes() -> QueryObservation<Format> { QueryObservation(self) }
 
   /// Returns a sequence of the current instances, and of those after each commit that may have changed them. Use it for

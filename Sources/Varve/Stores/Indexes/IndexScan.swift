@@ -1,6 +1,6 @@
 /// Scans the rows of index entries as instances, in the order of the entries.
 struct IndexScan<Format: StoreFormat>: SeekableScan {
-  private let access: RowAccess<Format>
+  private let reading: AnswerReading<Format>
   private let source: any StorageReading
   private var rows: IndexedRowScan
   private let isDescending: Bool
@@ -11,38 +11,29 @@ struct IndexScan<Format: StoreFormat>: SeekableScan {
   private var remaining: Int
 
   init(
-    _ access: RowAccess<Format>, _ info: CollectionInfo, _ source: any StorageReading, _ entries: FamilyCursor,
+    _ reading: AnswerReading<Format>, _ source: any StorageReading, _ entries: FamilyCursor,
     _ declaration: IndexDeclaration<Format.Instance>, _ selection: IndexSelection<Format>
   ) throws {
-    self.access = access
+    self.reading = reading
     self.source = source
     self.declaration = declaration
     isDescending = selection.isDescending
     check = try selection.check(declaration)
     remaining = selection.limit ?? .max
-    // If values are checked, more entries may be read than rows are returned.
+    // If values are checked or rows are left out, more entries may be read than rows are returned.
     rows = IndexedRowScan(
       entries, isDirect: declaration.isDirect, hasSeveralValues: declaration.kind.hasSeveralValues,
-      limit: check == nil ? selection.limit : nil, of: info, from: source)
+      limit: check == nil && !Format.decodesEachRow ? selection.limit : nil, of: reading.info, from: source)
   }
 
   mutating func next() throws -> (element: Format.Instance, byteCount: Int)? {
     while remaining > 0, let (key, bytes) = try rows.next() {
-      let row = try stored(key, bytes)
-      let instance = try access.instance(row) { [source, info = rows.info] in
-        try source.value(of: row.key, in: info.metadata)
-      }
+      guard let instance = try reading.instance(key, bytes, source) else { continue }
       if let check, try !check.holds(for: instance) { continue }
       remaining -= 1
-      return (instance, row.key.count + row.bytes.count)
+      return (instance, key.count + bytes.count)
     }
     return nil
-  }
-
-  private func stored(_ key: [UInt8], _ bytes: [UInt8]) throws -> StoredRow {
-    do { return try StoredRow(key: key, bytes: bytes, info: rows.info) } catch let error as DatabaseError {
-      throw error.about(rows.info.key(of: key))
-    }
   }
 
   /// Moves to a value of the index.
@@ -54,7 +45,7 @@ struct IndexScan<Format: StoreFormat>: SeekableScan {
   }
 
   func count() throws -> Int {
-    if check == nil { return try rows.count() }
+    if check == nil, !Format.decodesEachRow { return try rows.count() }
     var (copy, count) = (self, 0)
     while try copy.next() != nil { count += 1 }
     return count

@@ -12,7 +12,8 @@ extension RowAccess where Format: StoreFormat {
     let (part, index, range) = try selection.part(indexes)
     let entries = try part.familyCursor(range, isReverse: selection.isDescending, keysOnly: !index.plan.isDirect)
     guard let entries else { return EmptyScan<Format.Instance>() }
-    return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, selection)
+    return try IndexScan(
+      AnswerReading(self, info, tx), tx.view(of: info.objects), entries, index.declaration, selection)
   }
 
   /// Returns the only instance with a value, or nil if there is none. Values with a part that is nil belong to no one
@@ -23,9 +24,10 @@ extension RowAccess where Format: StoreFormat {
     if index.mayHaveNil, try KeyPart.hasNil(range.lower) { return nil }
     guard let (entry, content) = try part.first(in: range) else { return nil }
     let key = try unsafe info.prefix + entry[IndexEntry.rowKey(in: entry.span.bytes)]
-    if index.plan.isDirect { return try instance(try StoredRow(key: key, bytes: content, info: info), tx) }
-    guard let row = try row(key, info, tx) else { throw info.missingRow(key) }
-    return try instance(row, tx)
+    guard let bytes = try index.plan.isDirect ? content : tx.value(of: key, in: info.objects) else {
+      throw info.missingRow(key)
+    }
+    return try AnswerReading(self, info, tx).instance(key, bytes) { try tx.value(of: key, in: info.metadata) }
   }
 
   func count(_ selection: IndexSelection<Format>, _ tx: ReadTransaction) throws -> Int {
@@ -33,11 +35,13 @@ extension RowAccess where Format: StoreFormat {
     let (part, index, range) = try selection.part(indexes)
     // A row may have several values in a range, and has one entry for a value.
     let isSingle = !index.declaration.kind.hasSeveralValues || (index.declaration.keyType.isOnePart && range.isPoint)
-    if index.plan.isCounted, isSingle, index.declaration.prefix == nil {
+    if index.plan.isCounted, isSingle, index.declaration.prefix == nil, !Format.decodesEachRow {
       return min(try part.count(range), selection.limit ?? .max)
     }
-    let readsRows = index.plan.isDirect && index.declaration.prefix != nil
+    let readsRows = index.plan.isDirect && (index.declaration.prefix != nil || Format.decodesEachRow)
     guard let entries = try part.familyCursor(range, keysOnly: !readsRows) else { return 0 }
-    return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, selection).count()
+    return try IndexScan(
+      AnswerReading(self, info, tx), tx.view(of: info.objects), entries, index.declaration, selection
+    ).count()
   }
 }

@@ -37,6 +37,13 @@ public protocol Persistable: Codable, Identifiable, Sendable where ID: KeyCodabl
   static var collection: String { get }
   /// The metadata that is stored with the item.
   var metadata: Metadata? { get set }
+  /// The answer for an item that this build of the program can't decode. Default: `.throws`.
+  static var undecodable: UndecodableRowPolicy<Self> { get }
+}
+
+extension Persistable {
+  /// The default, `.throws`.
+  public static var undecodable: UndecodableRowPolicy<Self> { .throws }
 }
 
 extension Persistable where Metadata == Never {
@@ -93,4 +100,6 @@ public struct PersistableFormat<Item: Persistable>: StoreFormat, AdoptingFormat 
   public static var metadataPath: (any WritableKeyPath<Item, Item.Metadata?> & Sendable)? {
     Metadata.self == Never.self ? nil : \Item.metadata
   }
+  /// The answer for an item that can't be decoded, as the type says.
+  public static var undecodable: UndecodableRowPolicy<Item> { Item.undecodable }
 }
