@@ -319,7 +319,7 @@ struct RequestTests {
     }
     let first = try enqueue()
     await fixture.scheduler.waitUntilIdle()
-    #expect(try enqueue() == .duplicate(of: first.id))
+    #expect(try enqueue() == .duplicate(of: first.id, nil))
     #expect(try await fixture.scheduler.delete(.unique("note", "k")) == 1)
     #expect(try await fixture.scheduler.delete(.unique("note", "k")) == 0)
     let second = try enqueue()

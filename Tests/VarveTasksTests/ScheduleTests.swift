@@ -77,7 +77,7 @@ struct ScheduleTests {
     #expect(fixture.lines.take() == ["1:50 late"])
     await fixture.scheduler.advance(fixture.clock, by: .seconds(300))
     #expect(fixture.lines.take() == ["2:0"])
-    // Another expression continues after the last slot.
+    // Another expression begins now.
     fixture = try await Self.restart(fixture, after: .seconds(300), rules, "0 * * * *")
     #expect(fixture.lines.take().isEmpty)
     for _ in 0..<11 { await fixture.scheduler.advance(fixture.clock, by: .seconds(300)) }

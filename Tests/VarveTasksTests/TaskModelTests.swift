@@ -280,6 +280,15 @@ final class TaskModelRun {
     }
   }
 
+  /// Returns whether a call has found its unique key taken by a task, and replaced its payload or not.
+  private static func isConflict(_ result: EnqueueResult, of id: TaskID, replaces: Bool) -> Bool {
+    switch result {
+    case .inserted: false
+    case .duplicate(let other, let state): other == id && !replaces && state?.isSettled == false
+    case .replaced(let other): other == id && replaces
+    }
+  }
+
   private func enqueue(_ tx: WriteTransaction) throws {
     number += 1
     let queue = Self.queues[random.below(Self.queues.count)]
@@ -322,7 +331,7 @@ final class TaskModelRun {
       if let first = model.live(key) {
         let result = try tx.enqueue(Note("\(number)"), options)
         try require(
-          ids[first].map { result == (replaces ? .replaced($0) : .duplicate(of: $0)) } == true,
+          ids[first].map { Self.isConflict(result, of: $0, replaces: replaces) } == true,
           "the key \(key) is that of task \(first): \(result)")
         if replaces { model.replace(first, number) }
         return

@@ -19,7 +19,7 @@ struct UniqueTests {
   @Test func `a second task with a unique key is skipped or refused until the first one has ended`() async throws {
     let fixture = try TaskFixture()
     let first = try fixture.write { tx in try tx.enqueue(Note("a"), Self.options(.skip)) }
-    #expect(try fixture.write { tx in try tx.enqueue(Note("b"), Self.options(.skip)) } == .duplicate(of: first.id))
+    #expect(try fixture.write { tx in try tx.enqueue(Note("b"), Self.options(.skip)) } == .duplicate(of: first.id, .ready))
     let other = try fixture.write { tx in try tx.enqueue(Note("c"), Self.options(.skip, key: "other")) }
     #expect(other != first)
     #expect(throws: TaskError.duplicate(of: first.id)) {
@@ -75,7 +75,7 @@ struct UniqueTests {
     let fixture = try TaskFixture()
     try? fixture.write { tx in
       let first = try tx.enqueue(Note("a"), Self.options(.skip))
-      #expect(try tx.enqueue(Note("b"), Self.options(.skip)) == .duplicate(of: first.id))
+      #expect(try tx.enqueue(Note("b"), Self.options(.skip)) == .duplicate(of: first.id, .ready))
       #expect(try tx.enqueue(Note("c"), Self.options(.replacePayload)) == .replaced(first.id))
       #expect(try tx.task(first.id).map { try Note(encoded: Data($0.payload)) } == Note("c"))
       throw Undo()
@@ -92,7 +92,7 @@ struct UniqueTests {
       let first = try fixture.write { tx in try tx.enqueue(Note(text), Self.options(.skip, key: nil)) }
       let second = try fixture.write { tx in try tx.enqueue(Note(text), Self.options(.skip, key: nil)) }
       let other = try fixture.write { tx in try tx.enqueue(Note(text + "!"), Self.options(.skip, key: nil)) }
-      #expect(second == .duplicate(of: first.id) && other.id != first.id)
+      #expect(second == .duplicate(of: first.id, .ready) && other.id != first.id)
     }
   }
 
@@ -232,7 +232,7 @@ struct UniqueTests {
     try await fixture.scheduler.start()
     let first = try fixture.write { tx in try tx.enqueue(Note("1"), Self.options(.rerun)) }
     await began.wait()
-    #expect(try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: first.id))
+    #expect(try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: first.id, .running))
     let second = try fixture.write { tx in try tx.enqueue(Note("2"), Self.options(.rerun)) }
     #expect(second.id != first.id && second == .inserted(second.id))
     #expect(try fixture.state(second.id) == .blocked)
@@ -241,7 +241,7 @@ struct UniqueTests {
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
     // The first task has ended, and the key belongs to the second one.
-    #expect(try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: second.id))
+    #expect(try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: second.id, .ready))
     try fixture.write { tx in try tx.resume("default") }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["1", "3"])
@@ -345,7 +345,7 @@ struct UniqueTests {
     #expect(try fixture.write { tx in try tx.revive(.dead("default")) } == 0)
     #expect(try fixture.write { tx in try tx.cancel(.unique("note", "k")) } == 1)
     #expect(try fixture.write { tx in try tx.revive(.id(dead.id)) } == 1)
-    #expect(try fixture.write { tx in try tx.enqueue(Note("c"), Self.options(.skip)) } == .duplicate(of: dead.id))
+    #expect(try fixture.write { tx in try tx.enqueue(Note("c"), Self.options(.skip)) } == .duplicate(of: dead.id, .ready))
     #expect(try fixture.read { tx in try tx.tasks(.unique("note", "k")).map(\.id) } == [dead.id])
     #expect(try fixture.write { tx in try tx.delete(.id(dead.id)) } == 1)
     let last = try fixture.write { tx in try tx.enqueue(Note("d"), Self.options(.skip)) }

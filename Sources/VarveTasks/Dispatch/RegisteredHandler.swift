@@ -1,7 +1,7 @@
 /// The options of a handler. They are given when it is registered, and are never stored on disk.
 public struct HandlerOptions: Sendable {
   /// The delays after failures of tasks that were enqueued without delays of their own.
-  public var retry = Retry.exponential()
+  public var retry: Retry
   /// The time that an attempt may last without `TaskContext.heartbeat()`, which must be positive, or `nil` if there is
   /// no limit.
   ///
@@ -24,8 +24,15 @@ public struct HandlerOptions: Sendable {
     case discard(String)
   }
 
-  /// Creates the default options: the delay grows exponentially after each failure.
-  public init() {}
+  /// Creates options. Without values, the delay grows exponentially after each failure.
+  public init(
+    retry: Retry = .exponential(), lease: Duration? = nil,
+    onError: (@Sendable (_ error: any Error, _ failures: Int) -> Decision?)? = nil
+  ) {
+    self.retry = retry
+    self.lease = lease
+    self.onError = onError
+  }
 
   /// The reason why the options can't be used, or `nil` if they can.
   var refusal: String? {

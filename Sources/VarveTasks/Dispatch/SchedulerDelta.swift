@@ -17,6 +17,8 @@ struct SchedulerDelta: Sendable {
   var cancelling: [TaskRun] = []
   /// The number of children that the commit might have changed besides those that it has.
   var childrenLeft = 0
+  /// The tasks that have ended, and how.
+  var ended: [(id: TaskID, end: TaskEnd)] = []
   /// The children that were cancelled.
   var cancelled: [TaskRecord] = []
 

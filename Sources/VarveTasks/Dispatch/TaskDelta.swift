@@ -20,6 +20,8 @@ internal import Varve
   var waits: [(parent: TaskID, child: TaskID)] = []
   /// The tasks whose children must be examined.
   var pending: [TaskID] = []
+  /// The tasks that have ended, and how.
+  var ended: [(id: TaskID, end: TaskEnd)] = []
   /// The running tasks that must be cancelled.
   var cancelled: [TaskID] = []
   var names: [(name: QueueName, queue: TaskNames.Queue)] = []
@@ -33,7 +35,7 @@ internal import Varve
   var isEmpty: Bool {
     entries.isEmpty && timers.isEmpty && removed.isEmpty && removedTimers.isEmpty && cancelled.isEmpty && names.isEmpty
       && lastID == 0
-      && parents.isEmpty && pending.isEmpty && !releasesAll
+      && parents.isEmpty && pending.isEmpty && !releasesAll && ended.isEmpty
       && hold == nil
   }
 }

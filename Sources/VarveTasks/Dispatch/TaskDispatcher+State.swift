@@ -59,16 +59,19 @@ extension TaskDispatcher.State {
   private static func findsTasks(_ action: Timers.Action) -> Bool {
     switch action {
     case .schedule, .ageing: true
-    case .task, .subqueue, .tokens, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: false
+    case .task, .subqueue, .tokens, .unregistered, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: false
     }
   }
 
   /// The time after which a full disk is looked at again: the space returns without a notice.
   static let fullDiskLook = Duration.seconds(1)
 
-  /// Returns whether a timer makes tasks ready that could not begin on a full disk.
+  /// Returns whether a timer makes tasks ready that could not begin on a full disk, or writes a row.
   private static func makesReady(_ action: Timers.Action) -> Bool {
-    if case .task = action { true } else { findsTasks(action) }
+    switch action {
+    case .task, .unregistered: true
+    default: findsTasks(action)
+    }
   }
 
   private mutating func fire(_ action: Timers.Action, _ work: inout TurnWork) {
@@ -90,6 +93,7 @@ extension TaskDispatcher.State {
       subqueue.waitsForToken = false
       subqueues.enqueue(subqueue)
     case .schedule(let name): work.schedules.append(name)
+    case .unregistered: work.notesUnregistered = true
     case .ageing(let queue):
       if let queueState = subqueues.queues[queue], queueState.subqueueCount > 0 {
         work.ageing.append(queue)
@@ -508,7 +512,7 @@ extension TaskDispatcher.State {
         runs[id]?.epoch != epoch
       case .abandon(let id, let epoch): abandonable[AttemptKey(id: id, epoch: epoch)] == nil
       case .suspect: !hasSuspect
-      case .task, .subqueue, .tokens, .schedule, .ageing: false
+      case .task, .subqueue, .tokens, .schedule, .ageing, .unregistered: false
       }
     }
   }

@@ -73,6 +73,11 @@ extension TaskDispatcher {
   /// Returns the attempt of a task, or `nil` if the task does not run.
   func run(_ id: TaskID) -> TaskRun? { state.withLock { $0.running[id] } }
 
+  /// The numbers of tasks that run, by kind.
+  var runningKinds: [String: Int] {
+    state.withLock { state in state.running.runs.values.reduce(into: [:]) { $0[$1.record.kind, default: 0] += 1 } }
+  }
+
   /// The tasks that run.
   var runningTasks: [TaskID] { state.withLock { Array($0.running.runs.keys) } }
 

@@ -37,6 +37,8 @@ struct TurnWork {
   var tokens: [(queue: UInt32, bucket: TokenBucket)] = []
   /// The schedules whose next time may have come.
   var schedules: [String] = []
+  /// Whether schedules that are not registered are to be noted as inactive.
+  var notesUnregistered = false
   /// The changes that callers have requested.
   var requests: [ChangeRequest] = []
   /// The queues whose waiting tasks move up.
@@ -259,7 +261,7 @@ extension TaskDispatcher {
       state.loop.endCommit()
       let actions =
         work.due.map { Timers.Action.task($0.id, key: $0.key) } + work.schedules.map { .schedule($0) }
-        + work.ageing.map { .ageing($0) }
+        + work.ageing.map { .ageing($0) } + (work.notesUnregistered ? [.unregistered] : [])
       for action in actions {
         state.timers.insert(Timers.Entry(deadline: now, wall: nil, suspending: nil, action: action))
       }
@@ -301,6 +303,7 @@ extension TaskDispatcher {
       for timer in changes.timers { state.timers.insert(timer, host.clock) }
       return (state.wakingHost(), !changes.timers.isEmpty || !changes.cancelling.isEmpty)
     }
+    ends.notify(changes.ended)
     for task in cancelled { task.cancel() }
     host?.wake()
     if timersChanged { state.withLock { $0.host }?.timersChanged() }

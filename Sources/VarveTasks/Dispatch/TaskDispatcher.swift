@@ -75,6 +75,7 @@ internal import Varve
   let state: FutexLock<State>
   let openParents = OpenParents()
   let blockedChildren = BlockedChildren()
+  let ends = TaskEnds()
   let worker: DatabaseWorker
   /// The incarnation of the database.
   let incarnation: UInt64
@@ -185,7 +186,9 @@ internal import Varve
     let requests = state.withLock { $0.endStart() }
     openParents.removeAll()
     blockedChildren.removeAll()
-    for request in requests { request.fail(DatabaseError(.closed, "the scheduler has stopped")) }
+    let error = DatabaseError(.closed, "the scheduler has stopped")
+    for request in requests { request.fail(error) }
+    ends.fail(error)
   }
 
   /// Notes that work may be due. Returns the host if it must be woken.
@@ -278,6 +281,7 @@ internal import Varve
       return (state.wakingHost(), state.timers.first?.deadline != before, released)
     }
     for task in cancelled { task.cancel() }
+    ends.notify(delta.ended)
     host?.wake()
     released?.released()
     if timersChanged { state.withLock { $0.host }?.timersChanged() }

@@ -57,6 +57,8 @@ final class TaskRun: Sendable {
     /// The first task that was enqueued while the attempt ran, and that depends on its task, or `nil` if none was.
     var child: TaskID?
     var progress: HandlerProgress?
+    /// The number of Swift tasks of the handler that sleep by a clock which a test advances.
+    var sleepCount = 0
     /// The time on the continuous clock at which the progress was last written, or `nil` if it was not.
     var progressWritten: Duration?
     /// The result that the handler keeps, or `nil` if there is none.

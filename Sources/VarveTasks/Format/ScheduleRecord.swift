@@ -5,6 +5,7 @@ internal import Foundation
 /// ```
 ///  0  form (1), 1      1  last slot in ms since 1970 (8)      9  its task (8), 0: none
 ///  17 expression (sized)      zone (sized)      kind (sized)      queue (sized)      rules as JSON (sized)
+///     1 (1), if the schedule is inactive; otherwise nothing
 /// ```
 /// On disk: never change.
 struct ScheduleRecord: Hashable, Sendable {
@@ -16,6 +17,8 @@ struct ScheduleRecord: Hashable, Sendable {
   /// The scheduled time up to which all times were processed.
   var lastSlot: Int64
   var lastTask: TaskID?
+  /// Whether a scheduler has run for a time without this schedule.
+  var isInactive = false
 
   private static let form: UInt8 = 1
 
@@ -34,6 +37,7 @@ struct ScheduleRecord: Hashable, Sendable {
     bytes.append(number: lastTask?.rawValue ?? 0)
     for text in [expression, zone, kind, queue] { bytes.append(sized: text.utf8) }
     bytes.append(sized: Array((try? JSONEncoder().encode(rules)) ?? Data()))
+    if isInactive { bytes.append(1) }
     return bytes
   }
 
@@ -49,5 +53,6 @@ struct ScheduleRecord: Hashable, Sendable {
     kind = try reader.text()
     queue = try reader.text()
     rules = (try? JSONDecoder().decode(ScheduleRules.self, from: Data(try reader.sized()))) ?? ScheduleRules()
+    isInactive = reader.remaining > 0 ? try reader.byte() == 1 : false
   }
 }

@@ -34,7 +34,8 @@ extension TaskScheduler {
     let ahead = work.ahead.map { TaskEdit.claim($0.record, start: start, begun: nil) }
     let (slots, leftSchedules) = dueSlots(work.schedules, now, atMost: work.slotMaximum)
     if plans.isEmpty, claims.isEmpty, work.due.isEmpty, work.pending.isEmpty, slots.isEmpty, work.ageing.isEmpty,
-      work.requests.isEmpty, work.abandoned.isEmpty, ahead.isEmpty, work.begun.isEmpty, work.strayClaims.isEmpty
+      work.requests.isEmpty, work.abandoned.isEmpty, ahead.isEmpty, work.begun.isEmpty, work.strayClaims.isEmpty,
+      !work.notesUnregistered
     {
       return
     }
@@ -75,6 +76,7 @@ extension TaskScheduler {
       try recorded.write(written, to: changes.parts)
       for (_, key) in work.due { try changes.makeReady(key) }
       let lastSlots = try slots.map { try write($0, to: changes, now) }
+      if work.notesUnregistered { try noteUnregistered(changes.parts.config) }
       for (id, key) in aged.found { try Self.age(id, key, changes, dispatcher) }
       for claim in claims + ahead { _ = try isBlind ? changes.writeBlind(claim) : changes.write(claim) }
       for key in work.strayClaims { try changes.parts.live.delete(key) }
@@ -84,6 +86,7 @@ extension TaskScheduler {
     }
     if let begun { recorder.noteClaims(clock.continuousNow - begun) }
     finish(plans, written)
+    noteRates(plans, written)
     dispatcher.apply(changed, of: start)
     dispatcher.didWrite(ahead: work.ahead, of: start)
     dispatcher.noteTurn(tasks: work.taskCount(slots, aged, childrenLeft: changed.childrenLeft))

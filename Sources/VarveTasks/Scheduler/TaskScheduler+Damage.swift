@@ -219,6 +219,7 @@ extension TurnWork {
     divide(\.ahead)
     divide(\.begun)
     divide(\.strayClaims)
+    first.notesUnregistered = notesUnregistered
     // The tokens are written with the first tasks that have taken some.
     if first.claims.isEmpty { second.tokens = tokens } else { first.tokens = tokens }
     return [first, second]

@@ -130,8 +130,10 @@ extension TaskScheduler {
     try TaskEventRecord.put(event(.done, run, now), takeEventNumbers(1), to: tx.tasks.parts.events)
   }
 
-  /// Sends the event that a task was done by its handler's own transaction.
+  /// Counts a task that was done by its handler's own transaction, and sends the event.
   func reportDone(_ run: TaskRun) {
+    let key = TaskRates.Key(queue: run.queue, kind: run.record.kind)
+    rates.note(CollectionOfOne((key, TaskRates.Counts(settled: 1))), at: clock.continuousNow)
     if hub.isActive { hub.send([event(.done, run, WallTime.milliseconds(clock.wallNow))]) }
   }
 }

@@ -79,7 +79,7 @@ extension TaskScheduler {
   private func recoverAtOnce(_ keys: [[UInt8]], _ now: Int64) async throws -> [TaskRecord] {
     let limit = UInt32(clamping: configuration.maxCrashes)
     let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
-    return try await database.commitIndependently(label: "tasks: recovery") { parts in
+    let (crashed, ended) = try await database.commitIndependently(label: "tasks: recovery") { parts in
       let changes = SchedulerChanges(
         try TaskParts(parts), now: now, continuous: continuous, dispatcher)
       var crashed: [TaskRecord] = []
@@ -98,9 +98,10 @@ extension TaskScheduler {
         }
         if isCrash, let record, record.isSuspect { crashed.append(record) }
       }
-      _ = try changes.finish()
-      return crashed
+      return (crashed, try changes.finish().ended)
     }
+    dispatcher.ends.notify(ended)
+    return crashed
   }
 
   /// Cancels the tasks whose attempts ended while a request to cancel them was made, if the process died before the
@@ -120,11 +121,12 @@ extension TaskScheduler {
   private func cancelMissed(_ keys: [[UInt8]]) async throws {
     let now = WallTime.milliseconds(clock.wallNow)
     let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
-    try await database.commitIndependently(label: "tasks: recovery") { parts in
+    let ended = try await database.commitIndependently(label: "tasks: recovery") { parts in
       let changes = SchedulerChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
       for key in keys { _ = try changes.cancelMissed(try TaskKeys.id(of: key, at: 1)) }
-      _ = try changes.finish()
+      return try changes.finish().ended
     }
+    dispatcher.ends.notify(ended)
   }
 
   /// Transition 26: forgets tasks that have ended and are not to be kept any more. Does so at most once a minute.

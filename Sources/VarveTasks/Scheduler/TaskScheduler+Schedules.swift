@@ -48,17 +48,20 @@ extension TaskScheduler {
   /// task for a slot.
   ///
   /// Call this at each start of the program, before or after `start`. Each slot has one task, whatever happens to the
-  /// process. Slots at which no scheduler ran tasks are made up for as `rules` say. A new schedule begins with the
-  /// first slot after this call; in a copy of a database, with the first one after its tasks were released. A schedule
-  /// whose expression, zone or rules have changed continues after its last slot. If that is more than a day after the
-  /// present time, because the clock showed a wrong date, the schedule continues from now.
+  /// process. Slots at which no scheduler ran tasks are made up for as `rules` say, if this expression was registered in
+  /// this zone when they passed. A new schedule begins with the first slot after this call; in a copy of a database,
+  /// with the first one after its tasks were released. A schedule whose expression or zone has changed begins in the
+  /// same way, and the slots that the earlier expression has missed are not made up for. One whose rules, queue or
+  /// payload have changed continues after its last slot. If that is more than a day after the present time, because the
+  /// clock showed a wrong date, the schedule continues from now.
   ///
   /// ```swift
   /// try scheduler.schedule("report", "0 6 * * MON", in: TimeZone(identifier: "Europe/Lisbon")!) { slot in
   ///   Report(week: slot.date)
   /// }
   /// ```
-  /// A schedule that was registered once stays in the database, and is inactive while no program registers it.
+  /// A schedule that was registered once stays in the database, where the program no longer registers it too. When a
+  /// scheduler has run for a minute without it, it is inactive, and begins anew if it is registered again.
   /// `unschedule` removes it.
   ///
   /// Throws `TaskError.invalidValue` for an expression that can't be parsed or never matches, for a name that is empty
@@ -126,6 +129,44 @@ extension TaskScheduler {
         SchedulerLog.unreadable(logger, "schedule \(name)", error)
       }
     }
+    let registered = state.withLock { Set($0.schedules.keys) }
+    // What can't be read now is looked at then.
+    let isComplete = try? await database.read { tx in
+      try tx.taskSchedules().allSatisfy { !$0.isActive || registered.contains($0.name) }
+    }
+    if isComplete != true { lookForUnregistered() }
+  }
+
+  // MARK: - Schedules that are not registered any more
+
+  /// The time that a program has to register its schedules after a start.
+  static let registrationTime = Duration.seconds(60)
+
+  /// Lets the loop look for schedules that are not registered, when the program has had time to register them.
+  ///
+  /// A scheduler that ends before has seen nothing: its process may have died before it came to register them, and
+  /// their slots are to be made up for.
+  private func lookForUnregistered() {
+    dispatcher.insert(
+      Timers.Entry(
+        deadline: clock.continuousNow + Self.registrationTime, wall: nil, suspending: nil, action: .unregistered))
+  }
+
+  /// Writes that schedules are inactive which are not registered.
+  func noteUnregistered(_ config: Part) throws {
+    let registered = state.withLock { Set($0.schedules.keys) }
+    var found: [(key: [UInt8], record: ScheduleRecord)] = []
+    var cursor = try config.cursor(StorageRange(prefix: [ConfigKeys.schedule]))
+    while let (key, value) = try cursor.next() {
+      if registered.contains(String(decoding: key.dropFirst(), as: UTF8.self)) { continue }
+      // One that can't be read is stored again when it is registered.
+      if let record = try? ScheduleRecord(value), !record.isInactive { found.append((key, record)) }
+    }
+    for (key, record) in found {
+      var record = record
+      record.isInactive = true
+      try config.put(key, record.bytes)
+    }
   }
 
   /// Stores which schedules the program has registered by now, unless that is stored already.
@@ -175,11 +216,18 @@ extension TaskScheduler {
 
   /// Stores a schedule as the program has registered it, and returns its last slot: now if the one that it had is at a
   /// wrong date.
+  ///
+  /// The last slot of another expression, or of a schedule that was inactive, says nothing about the slots since then:
+  /// the schedule begins when it is registered, but repeats no slot after the clock was set back.
   private static func store(_ schedule: RegisteredSchedule, in config: Part, _ now: Int64) throws -> StoredSlot {
     let key = ConfigKeys.schedule(schedule.name)
     let old = try config.get(key).map { try ScheduleRecord($0) }
-    let last = old?.lastSlot ?? schedule.registered
+    var last = old?.lastSlot ?? schedule.registered
     let isWrong = RegisteredSchedule.isWrong(last, at: now)
+    if let old {
+      let isSame = old.expression == schedule.times.expression.text && old.zone == schedule.zone.identifier
+      if old.isInactive { last = max(last, now) } else if !isSame { last = max(last, schedule.registered) }
+    }
     var record = ScheduleRecord(
       expression: schedule.times.expression.text, zone: schedule.zone.identifier, kind: schedule.kind,
       queue: schedule.options.queue.text, rules: schedule.rules, lastSlot: isWrong ? now : last)
@@ -201,6 +249,7 @@ extension TaskScheduler {
       return names
     }
     begin(names)
+    lookForUnregistered()
   }
 
   /// Lets the loop store some schedules, and wait for their slots.

@@ -73,6 +73,7 @@ public final class TaskScheduler: Sendable {
   let alarm: Alarm
   let hub = EventHub()
   let recorder = StatisticsRecorder()
+  let rates = TaskRates()
   /// The starts and stops, one after the other.
   private let startMutex = AsyncMutex()
   /// The calls and commits that store and remove schedules, one after the other.
@@ -96,6 +97,8 @@ public final class TaskScheduler: Sendable {
     var ageingSearches: [UInt32: AgeingSearch] = [:]
     /// The callers that wait until no work is left. The value is `nil` for a caller that is about to wait.
     var idleWaiters: [UInt64: CheckedContinuation<Void, Never>?] = [:]
+    /// Those of them that do not wait for handlers which sleep by a clock that a test advances.
+    var sleepWaiters: Set<UInt64> = []
     var nextWaiter: UInt64 = 0
     /// Whether callers that wait until no work is left do not wait for handlers that do not return.
     var leavesHandlers = false
@@ -158,6 +161,7 @@ public final class TaskScheduler: Sendable {
       dispatcher = try database.read { tx in try tx.tasks.dispatcher }
     }
     dispatcher.use(clock)
+    rates.begin(clock.continuousNow)
     noteLimits()
   }
 
@@ -520,12 +524,15 @@ public final class TaskScheduler: Sendable {
   ///
   /// A handler must not call it: the call would wait for the handler itself, until the handler is cancelled. A warning
   /// in the log names its task then.
-  public func waitUntilIdle() async {
+  public func waitUntilIdle() async { await waitUntilIdle(leavingSleepers: false) }
+
+  func waitUntilIdle(leavingSleepers: Bool) async {
     if let run = ownRun { SchedulerLog.waits(logger, run, for: "waitUntilIdle()") }
     if let host = dispatcher.timerFired() { host.wake() }
     let id = state.withLock { state in
       state.nextWaiter += 1
       state.idleWaiters[state.nextWaiter] = .some(nil)
+      if leavingSleepers { state.sleepWaiters.insert(state.nextWaiter) }
       return state.nextWaiter
     }
     await withTaskCancellationHandler {
@@ -541,7 +548,10 @@ public final class TaskScheduler: Sendable {
     } onCancel: {
       state.withLock { $0.idleWaiters.removeValue(forKey: id) ?? nil }?.resume()
     }
-    state.withLock { $0.idleWaiters[id] = nil }
+    state.withLock { state in
+      state.idleWaiters[id] = nil
+      state.sleepWaiters.remove(id)
+    }
   }
 
   /// Resumes the callers that wait until no work is left, if none is.
@@ -552,7 +562,9 @@ public final class TaskScheduler: Sendable {
     }
     if waiting.isEmpty { return }
     let workload = dispatcher.workload(leavingCallers: leavesCallers)
-    if workload.running == 0 || leavesHandlers, !workload.hasWork { resumeIdle(waiting.keys) }
+    if workload.running == 0 || leavesHandlers, !workload.hasWork { return resumeIdle(waiting.keys) }
+    let sleepWaiters = state.withLock { $0.sleepWaiters.intersection(waiting.keys) }
+    if !sleepWaiters.isEmpty, dispatcher.areAllAsleep { resumeIdle(sleepWaiters) }
   }
 
   /// Resumes all callers that wait.

@@ -80,10 +80,15 @@ final class SchedulerChanges: TaskChanging {
     return result
   }
 
-  func write(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts) }
+  func write(_ edit: TaskEdit) throws -> Bool { note(edit, try edit.write(to: parts, &counts)) }
 
   /// Writes a change of a task whose rows no other change of the commit reads.
-  func writeBlind(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts, isBlind: true) }
+  func writeBlind(_ edit: TaskEdit) throws -> Bool { note(edit, try edit.write(to: parts, &counts, isBlind: true)) }
+
+  private func note(_ edit: TaskEdit, _ isWritten: Bool) -> Bool {
+    if isWritten, let ended = edit.ended { result.ended.append(ended) }
+    return isWritten
+  }
 
   /// Notes that an attempt has begun whose claim was made ahead, unless a transaction has ended it.
   func noteBegun(_ run: TaskRun) throws {

@@ -22,6 +22,8 @@ struct TaskEdit: Sendable {
   private var endedNotes: [[UInt8]] = []
   /// The group whose counts are deleted, or `nil` if there is none.
   private var endedGroup: TaskID?
+  /// The task that ends by the edit, and how, or `nil` if none does.
+  private(set) var ended: (id: TaskID, end: TaskEnd)?
 
   /// Returns the edit that claims a task, whose row keeps its position. `begun` is the time at which the attempt
   /// begins, or `nil` if the claim is made ahead.
@@ -48,7 +50,10 @@ struct TaskEdit: Sendable {
     edit.count(old.position.queue, counted, -1)
     edit.count(new.position.queue, new.progress.state, 1)
     // A dead head of a serial queue is still queued, but has ended.
-    if new.progress.state == .dead, counted != .dead, new.concernsOthers { edit.noteEnd(new, .dead, isGone: false) }
+    if new.progress.state == .dead, counted != .dead {
+      edit.ended = (new.id, .dead)
+      if new.concernsOthers { edit.noteEnd(new, .dead, isGone: false) }
+    }
     return edit
   }
 
@@ -72,6 +77,7 @@ struct TaskEdit: Sendable {
   static func delete(_ old: TaskRecord) -> TaskEdit {
     var edit = end(old, counted: old.progress.state, as: old, at: nil)
     edit.noteEnd(old, .cancelled, isDeleted: true)
+    edit.ended = (old.id, .deleted)
     return edit
   }
 
@@ -91,6 +97,7 @@ struct TaskEdit: Sendable {
       edit.count(new.position.queue, new.progress.state, 1)
     }
     if new.concernsOthers { edit.noteEnd(new, new.progress.state, isGone: end == nil) }
+    edit.ended = TaskEnd(new.progress.state).map { (new.id, $0) }
     return edit
   }
 
@@ -107,6 +114,7 @@ struct TaskEdit: Sendable {
     edit.removeNotes(of: run)
     edit.count(stored.position.queue, run.countedState, -1)
     if stored.concernsOthers { edit.noteEnd(stored, .done, isGone: true) }
+    edit.ended = (run.id, .done)
     return edit
   }
 

@@ -31,6 +31,28 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
   public let signals: [WakeSignal]
   /// The limit key of the task, or `nil` if it has none.
   public let limitKey: String?
+  /// The unique key of the task, or `nil` if it is not unique.
+  public let unique: TaskUniqueKey?
+  /// The tasks that the task still waits for, at most the first 100 of them.
+  public let parents: [TaskID]
+  /// The reasons why the task does not run, or none if it runs or has ended. All of them hold at once.
+  ///
+  /// A process that runs no scheduler knows only those that are stored: times, signals, tasks, paused queues, copies, and
+  /// heads of serial queues that do not run. There a task without a reason waits for its turn, for a limit, for a handler
+  /// or for a scheduler.
+  public let waitsFor: [TaskWait]
+  /// The key that orders the task among those of its queue and priority, or `nil` if it has none.
+  public let sortKey: SortKey?
+  /// The delays after failures, or `nil` for those of the handler.
+  public let retry: Retry?
+  /// The number of attempts after which a failure makes the task dead, or `nil` if there is no limit.
+  public let maxAttempts: Int?
+  /// The time limit of an attempt, or `nil` if there is none.
+  public let timeout: Duration?
+  /// Whether the task is kept after it is done.
+  public let retention: Retention
+  /// The headers of the task.
+  public let headers: [String: String]
   /// The group that the task belongs to, or `nil` if it belongs to none.
   public let group: TaskID?
   /// The result that the task's handler has kept by `TaskContext.result(_:)`, or `nil` if there is none.
@@ -43,8 +65,18 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
   /// Another process reads the progress from the database, where it is stored at most once a second.
   public let handlerProgress: HandlerProgress?
 
-  init(_ record: TaskRecord, _ queue: QueueName, _ handlerProgress: HandlerProgress?) {
+  init(
+    _ record: TaskRecord, _ queue: QueueName, _ handlerProgress: HandlerProgress?, _ parents: [TaskID],
+    waitsFor: [TaskWait]
+  ) {
     self.handlerProgress = handlerProgress
+    self.parents = parents
+    self.waitsFor = waitsFor
+    sortKey = record.position.sortKey.isEmpty ? nil : SortKey(bytes: record.position.sortKey)
+    retry = record.retry
+    maxAttempts = record.maxAttempts == 0 ? nil : Int(record.maxAttempts)
+    timeout = record.timeout == 0 ? nil : .milliseconds(record.timeout)
+    retention = record.retention
     id = record.id
     self.queue = queue
     progress = record.progress
@@ -59,6 +91,8 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
     signals = record.signals.map { WakeSignal($0) }
     let extras = record.extras
     limitKey = extras.limitKey
+    unique = TaskUniqueKey(extras)
+    headers = extras.headers
     group = extras.group
     result = extras.result
     slot = TaskSlot(extras)
@@ -67,6 +101,22 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
   /// Returns the result decoded from JSON, or `nil` if there is none. Throws the errors of the decoding.
   public func result<Value: Decodable>(as type: Value.Type) throws -> Value? {
     try result.map { try JSONDecoder().decode(type, from: Data($0)) }
+  }
+}
+
+/// The unique key of a task: see `TaskOptions.unique`.
+public struct TaskUniqueKey: Hashable, Sendable {
+  /// The key, or `nil` if the payload is the key.
+  public let key: String?
+  /// The time until which the key is taken, or `nil` if it is taken until the task has ended. A key that is taken for
+  /// ever has `Date.distantFuture`.
+  public let until: Date?
+
+  init?(_ extras: TaskExtras) {
+    guard let bytes = extras.uniqueKey else { return nil }
+    let isDerived = bytes.first.map { $0 <= Uniqueness.hashedKey } ?? false
+    key = isDerived ? nil : String(decoding: bytes, as: UTF8.self)
+    until = extras.uniqueUntil.map { $0 == .max ? .distantFuture : WallTime.date($0) }
   }
 }
 

@@ -1,3 +1,5 @@
+public import Foundation
+
 /// A selection of tasks: those that meet all of its conditions.
 ///
 /// ```swift
@@ -18,6 +20,9 @@ public struct TaskQuery: Hashable, Codable, Sendable {
   var uniqueKey: [UInt8]?
   var limitKey: String?
   var group: TaskID?
+  var error: String?
+  var enqueuedBefore: Int64?
+  var enqueuedAfter: Int64?
 
   /// All tasks, including those that have ended and are kept.
   public static let all = TaskQuery()
@@ -43,6 +48,18 @@ public struct TaskQuery: Hashable, Codable, Sendable {
   }
   /// Returns a query for the tasks that have a limit key.
   public static func limitKey(_ key: String) -> TaskQuery { of { $0.limitKey = key } }
+  /// Returns a query for the tasks one of whose kept errors contains a text, or for all that have an error.
+  ///
+  /// It is a condition only, which reads every task that the rest of the query selects.
+  public static func error(containing text: String = "") -> TaskQuery { of { $0.error = text } }
+  /// Returns a query for the tasks that were enqueued before a date: a condition, as `error(containing:)` is.
+  public static func enqueued(before date: Date) -> TaskQuery {
+    of { $0.enqueuedBefore = WallTime.milliseconds(date) }
+  }
+  /// Returns a query for the tasks that were enqueued at a date or later: a condition, as `error(containing:)` is.
+  public static func enqueued(since date: Date) -> TaskQuery {
+    of { $0.enqueuedAfter = WallTime.milliseconds(date) }
+  }
   /// Returns a query for the tasks of a group.
   public static func group(_ id: TaskID) -> TaskQuery { of { $0.group = id } }
   /// Returns a query for the tasks of a queue that are parked.
@@ -68,6 +85,10 @@ public struct TaskQuery: Hashable, Codable, Sendable {
     join(\.uniqueKey)
     join(\.limitKey)
     join(\.group)
+    join(\.error)
+    // Of two limits of the time, the narrower one counts.
+    query.enqueuedBefore = [query.enqueuedBefore, other.enqueuedBefore].compactMap { $0 }.min()
+    query.enqueuedAfter = [query.enqueuedAfter, other.enqueuedAfter].compactMap { $0 }.max()
     return query
   }
 
@@ -89,6 +110,12 @@ public struct TaskQuery: Hashable, Codable, Sendable {
     let extras = record.extras
     if let uniqueKey, uniqueKey != extras.uniqueKey { return false }
     if let limitKey, limitKey != extras.limitKey { return false }
+    if let enqueuedBefore, record.enqueued >= enqueuedBefore { return false }
+    if let enqueuedAfter, record.enqueued < enqueuedAfter { return false }
+    if let error {
+      if record.errors.isEmpty { return false }
+      if !error.isEmpty, !record.errors.contains(where: { $0.contains(error) }) { return false }
+    }
     return group == nil || group == extras.group
   }
 }

@@ -23,6 +23,9 @@ public struct TaskScheduleInfo: Hashable, Sendable {
   ///
   /// True for a database whose scheduler has not started since it has the version that notes this.
   public let isDeclared: Bool
+  /// Whether the schedule makes tasks: false if a scheduler has run for a minute without it, because the program does
+  /// not register it any more.
+  public let isActive: Bool
 
   init(_ name: String, _ record: ScheduleRecord, isDeclared: Bool) {
     self.isDeclared = isDeclared
@@ -34,6 +37,7 @@ public struct TaskScheduleInfo: Hashable, Sendable {
     queue = QueueName(record.queue)
     lastSlot = WallTime.date(record.lastSlot)
     lastTask = record.lastTask
+    isActive = !record.isInactive
   }
 
   /// Returns the next times after a date, in ascending order: `count` of them, or fewer if no more exist.

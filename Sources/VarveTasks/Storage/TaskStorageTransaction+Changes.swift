@@ -35,12 +35,20 @@ extension TaskStorageTransaction: TaskChanging {
   /// Concurrent changes by others cause no conflict. A caller that changes one of the tasks must
   /// read it again.
   func forEach(_ query: TaskQuery, _ body: (TaskRecord) throws -> Bool) throws {
+    try forEach(query, after: nil) { record, _ in try body(record) }
+  }
+
+  /// Calls a closure with each task of a query after a position, and with the position of the task, until the closure
+  /// returns false. The position of a task that the query names is `nil`.
+  func forEach(
+    _ query: TaskQuery, after begin: TaskListPosition?, _ body: (TaskRecord, TaskListPosition?) throws -> Bool
+  ) throws {
     if query.states?.isEmpty == true { return }
     let parts = parts.unchecked
     if let id = try single(query, parts) {
       guard let record = try parts.record(id) ?? parts.endedRecord(id)?.record else { return }
       if let name = query.queue, try queue(name)?.number != record.position.queue { return }
-      if query.fits(record, state(of: record)) { _ = try body(record) }
+      if query.fits(record, state(of: record)) { _ = try body(record, nil) }
       return
     }
     if query.uniqueKey != nil { return }
@@ -49,13 +57,21 @@ extension TaskStorageTransaction: TaskChanging {
       guard let known = try queue(name)?.number else { return }
       number = known
     }
-    for (part, prefix) in Self.prefixes(query, number, parts) {
-      var cursor = try part.cursor(StorageRange(prefix: prefix))
+    var begin = begin
+    for (part, prefix, isEnded) in Self.prefixes(query, number, parts) {
+      var range = StorageRange(prefix: prefix)
+      if let position = begin {
+        guard position.isEnded == isEnded, position.key.starts(with: prefix) else { continue }
+        range.lower = position.key + [0]
+        begin = nil
+      }
+      var cursor = try part.cursor(range)
       while let (key, value) = try cursor.next() {
         var record = try TaskRecord(value)
         if key[0] == TaskPosition.Kind.queued.rawValue { record.position.stamp = QueuedTask.stamp(of: key) }
         if let number, record.position.queue != number { continue }
-        if query.fits(record, state(of: record)), try !body(record) { return }
+        guard query.fits(record, state(of: record)) else { continue }
+        if try !body(record, TaskListPosition(isEnded: isEnded, key: key)) { return }
       }
     }
   }
@@ -98,22 +114,25 @@ extension TaskStorageTransaction: TaskChanging {
     return try parts.config.get(ConfigKeys.unique(kind, key)).map { try ConfigKeys.unique($0).id }
   }
 
-  /// Returns the parts and the prefixes of the keys that the tasks of a query are under.
-  private static func prefixes(_ query: TaskQuery, _ queue: UInt32?, _ parts: TaskParts) -> [(Part, [UInt8])] {
-    var prefixes: [(Part, [UInt8])] = []
+  /// Returns the parts and the prefixes of the keys that the tasks of a query are under, and whether these have ended.
+  private static func prefixes(
+    _ query: TaskQuery, _ queue: UInt32?, _ parts: TaskParts
+  ) -> [(part: Part, prefix: [UInt8], isEnded: Bool)] {
+    var prefixes: [(part: Part, prefix: [UInt8], isEnded: Bool)] = []
+    func add(_ prefix: [UInt8], isEnded: Bool = false) {
+      prefixes.append((isEnded ? parts.ended : parts.live, prefix, isEnded))
+    }
     func own(_ kind: TaskPosition.Kind) -> [UInt8] {
       queue.map { TaskKeys.waiting(kind, $0) } ?? [kind.rawValue]
     }
-    if query.wants(.ready, .running, .retryWait, .parked, .dead) { prefixes.append((parts.live, own(.queued))) }
-    if query.wants(.scheduled, .retryWait) { prefixes.append((parts.live, [TaskPosition.Kind.timed.rawValue])) }
-    if query.wants(.parked) { prefixes.append((parts.live, own(.parked))) }
-    if query.wants(.blocked) { prefixes.append((parts.live, own(.blocked))) }
-    if query.wants(.dead) {
-      prefixes.append((parts.ended, EndedKeys.ofQueue(EndedKeys.dead, queue)))
-    }
+    if query.wants(.ready, .running, .retryWait, .parked, .dead) { add(own(.queued)) }
+    if query.wants(.scheduled, .retryWait) { add([TaskPosition.Kind.timed.rawValue]) }
+    if query.wants(.parked) { add(own(.parked)) }
+    if query.wants(.blocked) { add(own(.blocked)) }
+    if query.wants(.dead) { add(EndedKeys.ofQueue(EndedKeys.dead, queue), isEnded: true) }
     if query.wants(.done, .cancelled) {
-      prefixes.append((parts.ended, EndedKeys.ofQueue(EndedKeys.counted, queue)))
-      prefixes.append((parts.ended, [EndedKeys.history]))
+      add(EndedKeys.ofQueue(EndedKeys.counted, queue), isEnded: true)
+      add([EndedKeys.history], isEnded: true)
     }
     return prefixes
   }
@@ -138,7 +157,9 @@ extension TaskStorageTransaction: TaskChanging {
       (record.progress.state, record.progress.attempt) = (.running, attempt)
       progress = try parts.config.get(ConfigKeys.progress(record.id)).map { try HandlerProgress($0) }
     }
-    return TaskInfo(record, try name(of: record.position.queue), progress)
+    let queue = try name(of: record.position.queue)
+    let parents = try parents(of: record)
+    return TaskInfo(record, queue, progress, parents, waitsFor: try waits(of: record, in: queue, parents))
   }
 
   private func name(of queue: UInt32) throws -> QueueName {

@@ -132,11 +132,13 @@ extension TaskStorageTransaction {
     }
     switch unique.onConflict {
     case .fail: throw TaskError.duplicate(of: id)
-    case .skip: return (.duplicate(of: id), nil)
+    case .skip: return (.duplicate(of: id, try knownState(of: id)), nil)
     case .replacePayload, .debounce, .rerun: break
     }
     if hold(id) != nil { return (nil, id) }
-    guard let old = try parts.record(id), old.progress.state != .dead else { return (.duplicate(of: id), nil) }
+    guard let old = try parts.record(id), old.progress.state != .dead else {
+      return (.duplicate(of: id, try knownState(of: id)), nil)
+    }
     var new = old
     new.payload = payload
     new.version = version
@@ -145,6 +147,13 @@ extension TaskStorageTransaction {
     }
     try rewrite(old, &new)
     return (.replaced(id), nil)
+  }
+
+  /// Returns the state of a task, or `nil` if it does not exist any more.
+  private func knownState(of id: TaskID) throws -> TaskState? {
+    if dispatcher.run(id) != nil { return .running }
+    let parts = parts.unchecked
+    return try parts.position(of: id)?.state ?? parts.endedRecord(id)?.record.progress.state
   }
 
   /// Returns whether the scheduler will cancel a task: when its attempt ends without success, or because a task that it

@@ -40,6 +40,8 @@ internal import Synchronization
   /// The numbers of tasks that run, by queue and by the state in which the stored numbers include them, or `nil` if
   /// they were not counted or may change.
   var runningCounts: [UInt32: [TaskState: Int]]?
+  /// What the transaction has found out about the tasks that wait, if it only reads.
+  var waitCache = WaitCache()
   private var lastQueue: (name: QueueName, queue: TaskNames.Queue)?
   /// The states that tasks of groups have reached, where `ready` means that a task was enqueued.
   private var groupCounts: [(group: TaskID, state: TaskState)] = []
@@ -58,6 +60,7 @@ internal import Synchronization
     let parents: Int
     let pending: Int
     let waits: Int
+    let ended: Int
     let releasesAll: Bool
   }
 
@@ -106,7 +109,8 @@ internal import Synchronization
         entries: delta.entries.count, timers: delta.timers.count, removed: delta.removed.count,
         removedTimers: delta.removedTimers.count, cancelled: delta.cancelled.count, names: delta.names.count,
         counts: counts.count, groupCounts: groupCounts.count, parents: delta.parents.count,
-        pending: delta.pending.count, waits: delta.waits.count, releasesAll: delta.releasesAll))
+        pending: delta.pending.count, waits: delta.waits.count, ended: delta.ended.count,
+        releasesAll: delta.releasesAll))
     return marks.count - 1
   }
 
@@ -134,6 +138,7 @@ internal import Synchronization
     delta.parents.removeSubrange(position.parents...)
     delta.pending.removeSubrange(position.pending...)
     delta.waits.removeSubrange(position.waits...)
+    delta.ended.removeSubrange(position.ended...)
     delta.releasesAll = position.releasesAll
     lastQueue = nil
     // The record of the assigned ids may be undone, too, so the next id writes it again.
@@ -414,6 +419,7 @@ internal import Synchronization
     let isWritten = try edit.write(to: parts, &sums)
     sums.forEach { count($0, $1, $2) }
     for (group, state, _) in sums.groups { groupCounts.append((group, state)) }
+    if isWritten, let ended = edit.ended { delta.ended.append(ended) }
     return isWritten
   }
 

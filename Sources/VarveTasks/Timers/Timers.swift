@@ -16,6 +16,8 @@ struct Timers: ~Copyable {
     case schedule(String)
     /// Tasks of a queue that have waited move up.
     case ageing(UInt32)
+    /// The program has had time to register its schedules.
+    case unregistered
     /// The time limit of a handler has expired.
     case timeout(TaskID, epoch: UInt32)
     /// The lease of a handler has expired, unless it was renewed.
@@ -48,6 +50,7 @@ struct Timers: ~Copyable {
     case tokens(SubqueueID)
     case schedule(String)
     case ageing(UInt32)
+    case unregistered
   }
 
   /// The timers of tasks that wait for a time, by the keys of the tasks' rows.
@@ -63,6 +66,7 @@ struct Timers: ~Copyable {
     case .tokens(let id): .tokens(id)
     case .schedule(let name): .schedule(name)
     case .ageing(let queue): .ageing(queue)
+    case .unregistered: .unregistered
     case .task, .timeout, .lease, .abandon, .cancelOver, .child, .suspect: nil
     }
   }
@@ -107,7 +111,7 @@ struct Timers: ~Copyable {
     switch entry.action {
     case .task: tasks.insert(entry)
     case .timeout, .lease, .abandon, .cancelOver, .child, .suspect: attempts.insert(entry)
-    case .subqueue, .tokens, .schedule, .ageing: others.insert(entry)
+    case .subqueue, .tokens, .schedule, .ageing, .unregistered: others.insert(entry)
     }
   }
 
@@ -116,7 +120,7 @@ struct Timers: ~Copyable {
     switch first.action {
     case .task: return tasks.popFirst()
     case .timeout, .lease, .abandon, .cancelOver, .child, .suspect: return attempts.popFirst()
-    case .subqueue, .tokens, .schedule, .ageing: return others.popFirst()
+    case .subqueue, .tokens, .schedule, .ageing, .unregistered: return others.popFirst()
     }
   }
 

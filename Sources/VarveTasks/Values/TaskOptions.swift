@@ -3,21 +3,21 @@ public import Foundation
 /// The options that determine how a task is queued and run. They are given when it is enqueued, and stored with it.
 public struct TaskOptions: Hashable, Codable, Sendable {
   /// The queue.
-  public var queue: QueueName = "default"
+  public var queue: QueueName
   /// The priority among the tasks of the queue. Smaller numbers run first: 0 is the first, and 128 is usual.
-  public var priority: UInt8 = 128
+  public var priority: UInt8
   /// The order among the tasks of the same queue and priority, which takes precedence over the order of commits.
   public var sortKey: SortKey?
   /// The condition or time from which on the task may run.
-  public var start = Start.now
+  public var start: Start
   /// The delays after failures, or `nil` for those of the handler.
   public var retry: Retry?
   /// The number of attempts after which a failure makes the task dead, or `nil` if there is no limit. At least 1.
-  public var maxAttempts: Int? = 25
+  public var maxAttempts: Int?
   /// The time limit of an attempt, or `nil` if there is none. Time in which the machine sleeps does not count.
   public var timeout: Duration?
   /// Whether the task is kept after it is done.
-  public var retention = Retention.deleteOnSuccess
+  public var retention: Retention
   /// The rule that keeps the task from being enqueued twice, or `nil` if it may be.
   public var unique: Uniqueness?
   /// A key whose tasks share limits, or `nil` for none. At most 255 bytes.
@@ -29,22 +29,45 @@ public struct TaskOptions: Hashable, Codable, Sendable {
   /// one.
   ///
   /// A task that no longer exists counts as done. The dependencies of a task never change.
-  public var dependsOn: [TaskID] = []
+  public var dependsOn: [TaskID]
   /// The reaction of the task when one that it depends on is dead or was cancelled.
-  public var onParentFailure = ParentFailure.stayBlocked
+  public var onParentFailure: ParentFailure
   /// The group that the task belongs to: the id of the task that runs when all tasks of the group have ended. See
   /// `WriteTransaction.enqueueGroup(_:_:members:)`.
   public var group: TaskID?
   /// Names and values for code around the handler, such as the context of a trace: at most 4 KiB.
-  public var headers: [String: String] = [:]
+  public var headers: [String: String]
   /// Words by which the task can be found: at most 16, of at most 64 bytes each.
-  public var tags: [String] = []
+  public var tags: [String]
 
-  /// Creates the options of a task that may run now, in the queue `"default"`.
-  public init() {}
-
-  /// Creates the options of a task that may run now, in a queue.
-  public init(queue: QueueName) { self.queue = queue }
+  /// Creates options. Without values, they are those of a task that may run now, in the queue `"default"`.
+  ///
+  /// ```swift
+  /// try tx.enqueue(Import(file: file), TaskOptions(queue: "imports", start: .after(.seconds(60)), tags: ["nightly"]))
+  /// ```
+  public init(
+    queue: QueueName = "default", priority: UInt8 = 128, sortKey: SortKey? = nil, start: Start = .now,
+    retry: Retry? = nil, maxAttempts: Int? = 25, timeout: Duration? = nil, retention: Retention = .deleteOnSuccess,
+    unique: Uniqueness? = nil, limitKey: String? = nil, dependsOn: [TaskID] = [],
+    onParentFailure: ParentFailure = .stayBlocked, group: TaskID? = nil, headers: [String: String] = [:],
+    tags: [String] = []
+  ) {
+    self.queue = queue
+    self.priority = priority
+    self.sortKey = sortKey
+    self.start = start
+    self.retry = retry
+    self.maxAttempts = maxAttempts
+    self.timeout = timeout
+    self.retention = retention
+    self.unique = unique
+    self.limitKey = limitKey
+    self.dependsOn = dependsOn
+    self.onParentFailure = onParentFailure
+    self.group = group
+    self.headers = headers
+    self.tags = tags
+  }
 }
 
 /// The condition or time from which on a task may run.

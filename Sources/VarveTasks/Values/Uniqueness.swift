@@ -110,15 +110,16 @@ public struct Uniqueness: Hashable, Codable, Sendable {
 public enum EnqueueResult: Hashable, Sendable {
   /// A task was added.
   case inserted(TaskID)
-  /// No task was added, because this task has the same key.
-  case duplicate(of: TaskID)
+  /// No task was added, because this task has the same key. The state is that of the task when the call was made, as far
+  /// as the transaction sees it, or `nil` if the task has ended and was not kept: its key is taken for a time.
+  case duplicate(of: TaskID, TaskState?)
   /// This task, which waits, has received the payload.
   case replaced(TaskID)
 
   /// The id of the task that represents the call.
   public var id: TaskID {
     switch self {
-    case .inserted(let id), .duplicate(let id), .replaced(let id): id
+    case .inserted(let id), .duplicate(let id, _), .replaced(let id): id
     }
   }
 }

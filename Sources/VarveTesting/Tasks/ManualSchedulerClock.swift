@@ -1,6 +1,6 @@
 public import Foundation
 internal import Synchronization
-public import VarveTasks
+@_spi(Testing) public import VarveTasks
 
 /// A scheduler clock that a test advances. Time does not pass between its calls.
 ///
@@ -20,6 +20,8 @@ public final class ManualSchedulerClock: SchedulerClock {
     let id: UInt64
     let deadline: Duration
     let continuation: CheckedContinuation<Void, any Error>
+    /// The handler that sleeps, or `nil` for other code.
+    let handler: SleepingHandler?
   }
 
   private struct State {
@@ -30,6 +32,8 @@ public final class ManualSchedulerClock: SchedulerClock {
     var sleepCount = 0
     var cancelled: Set<UInt64> = []
     var nextID: UInt64 = 0
+    /// The closures to be called when a handler begins to sleep.
+    var listeners: [UInt64: @Sendable () -> Void] = [:]
   }
 
   private let state: Mutex<State>
@@ -70,7 +74,9 @@ public final class ManualSchedulerClock: SchedulerClock {
       if isAwake { state.suspending += passed }
       let now = state.continuous
       defer { state.sleepers.removeAll { $0.deadline <= now } }
-      return state.sleepers.filter { $0.deadline <= now }
+      let woken = state.sleepers.filter { $0.deadline <= now }
+      for sleeper in woken { sleeper.handler?.end() }
+      return woken
     }
     for sleeper in woken { sleeper.continuation.resume() }
   }
@@ -87,10 +93,13 @@ public final class ManualSchedulerClock: SchedulerClock {
         let result: Result<Void, any Error>? = state.withLock { state in
           if state.cancelled.remove(id) != nil { return .failure(CancellationError()) }
           if deadline <= state.continuous { return .success(()) }
-          state.sleepers.append(Sleeper(id: id, deadline: deadline, continuation: continuation))
+          let handler = SleepingHandler.current
+          handler?.begin()
+          state.sleepers.append(Sleeper(id: id, deadline: deadline, continuation: continuation, handler: handler))
           return nil
         }
-        if let result { continuation.resume(with: result) }
+        if let result { return continuation.resume(with: result) }
+        for listener in state.withLock({ Array($0.listeners.values) }) { listener() }
       }
     } onCancel: {
       let sleeper = state.withLock { state in
@@ -98,10 +107,25 @@ public final class ManualSchedulerClock: SchedulerClock {
           state.cancelled.insert(id)
           return Sleeper?.none
         }
-        return state.sleepers.remove(at: index)
+        let sleeper = state.sleepers.remove(at: index)
+        sleeper.handler?.end()
+        return sleeper
       }
       sleeper?.continuation.resume(throwing: CancellationError())
     }
+  }
+}
+
+extension ManualSchedulerClock {
+  /// Calls a closure with each sleep of a handler that begins while `body` runs.
+  fileprivate func whileListening(_ listener: @escaping @Sendable () -> Void, _ body: () async -> Void) async {
+    let id = state.withLock { state in
+      state.nextID += 1
+      state.listeners[state.nextID] = listener
+      return state.nextID
+    }
+    await body()
+    state.withLock { $0.listeners[id] = nil }
   }
 }
 
@@ -109,12 +133,13 @@ extension TaskScheduler {
   /// Returns when no handler runs, and no task is due at the current time.
   public func runUntilIdle() async { await waitUntilIdle() }
 
-  /// Advances a clock at once, and returns when the tasks that are due have run.
+  /// Advances a clock at once, and returns when the tasks that are due have run, or their handlers sleep by the clock
+  /// (`SchedulerClock.sleep`), which another call wakes.
   ///
   /// A delay that begins when such a task has run, such as that of a retry, begins at the end of the duration. For what
   /// follows within it, call this several times with shorter durations.
   public func advance(_ clock: ManualSchedulerClock, by duration: Duration) async {
     clock.advance(by: duration)
-    await waitUntilIdle()
+    await clock.whileListening({ [self] in noteSleep() }) { await waitUntilIdleOrAsleep() }
   }
 }

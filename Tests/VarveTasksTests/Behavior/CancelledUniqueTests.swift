@@ -52,7 +52,7 @@ struct CancelledUniqueTests {
       }
       #expect(second == .inserted(second.id) && second.id != first)
       // The key belongs to the second task from now on.
-      #expect(try fixture.write { tx in try tx.enqueue(Note("3"), Self.options()) } == .duplicate(of: second.id))
+      #expect(try fixture.write { tx in try tx.enqueue(Note("3"), Self.options()) } == .duplicate(of: second.id, .blocked))
       #expect(try fixture.state(second.id) == .blocked)
       #expect(fixture.lines.take() == ["1"])
       mayEnd.set()
@@ -72,7 +72,7 @@ struct CancelledUniqueTests {
     let first = try await Self.begin(fixture, mayEnd, Self.options(.skip, window))
     try fixture.write { tx in
       try tx.cancel(.id(first))
-      #expect(try tx.enqueue(Note("2"), Self.options(.skip, window)) == .duplicate(of: first))
+      #expect(try tx.enqueue(Note("2"), Self.options(.skip, window)) == .duplicate(of: first, .running))
     }
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
@@ -138,9 +138,9 @@ struct CancelledUniqueTests {
       var child = Self.options()
       child.dependsOn = [parent]
       let first = try tx.enqueue(Note("1"), child)
-      #expect(try tx.enqueue(Note("2"), Self.options()) == .duplicate(of: first.id))
+      #expect(try tx.enqueue(Note("2"), Self.options()) == .duplicate(of: first.id, .blocked))
       try tx.cancel(.id(parent))
-      #expect(try tx.enqueue(Note("3"), Self.options()) == .duplicate(of: first.id))
+      #expect(try tx.enqueue(Note("3"), Self.options()) == .duplicate(of: first.id, .blocked))
     }
   }
 
@@ -177,7 +177,7 @@ struct CancelledUniqueTests {
         }
       }
       let again = try await fixture.database.write { tx in try tx.enqueue(Note("3"), Self.options()) }
-      #expect(again == .duplicate(of: context.id))
+      #expect(again == .duplicate(of: context.id, .running))
       return .done
     }
     try await fixture.scheduler.start()

@@ -433,7 +433,7 @@ struct CrashPointTests {
       var options = TaskOptions()
       options.unique = Uniqueness(key: "k")
       let result = try next.write { tx in try tx.enqueue(Note("b"), options) }
-      let expected = ids.first.map { EnqueueResult.duplicate(of: $0) } ?? .inserted(result.id)
+      let expected = ids.first.map { EnqueueResult.duplicate(of: $0, .ready) } ?? .inserted(result.id)
       #expect(result == expected, "\(image)")
       #expect(try await Self.run(next) == [ids.isEmpty ? "b 1 0" : "a 1 0"], "\(image)")
       #expect(try next.configCount(0x55) == 0, "\(image)")
