@@ -61,9 +61,7 @@ extension WriteTransaction {
   ///
   /// ```swift
   /// let group = try tx.enqueueGroup(Report(month: 5)) { group in
-  ///   var options = Import.defaults
-  ///   options.group = group
-  ///   for file in files { try tx.enqueue(Import(file: file), options) }
+  ///   for file in files { try tx.enqueue(Import(file: file), TaskOptions(group: group)) }
   /// }
   /// ```
   /// A running task of the group may enqueue further tasks of it, and so may any transaction while one of the tasks has

@@ -4,7 +4,8 @@ public import Foundation
 public struct TaskOptions: Hashable, Codable, Sendable {
   /// The queue.
   public var queue: QueueName
-  /// The priority among the tasks of the queue. Smaller numbers run first: 0 is the first, and 128 is usual.
+  /// The priority among the tasks of the queue and limit key. Smaller numbers run first: 0 is the first, and 128 is
+  /// usual. Limit keys take turns, whatever the priorities of their tasks are.
   public var priority: UInt8
   /// The order among the tasks of the same queue and priority, which takes precedence over the order of commits.
   public var sortKey: SortKey?

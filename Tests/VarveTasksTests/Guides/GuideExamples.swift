@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Logging
 import Varve
@@ -11,12 +12,7 @@ enum Tasks1 {
   struct Thumbnail: TaskPayload {
     static let kind = "thumbnail"
     static let version: UInt16 = 2
-    static var defaults: TaskOptions {
-      var options = TaskOptions(queue: "images")
-      options.maxAttempts = 5
-      options.timeout = .seconds(60)
-      return options
-    }
+    static var defaults: TaskOptions { TaskOptions(queue: "images", maxAttempts: 5, timeout: .seconds(60)) }
 
     var photo: UUID
     var width: Int
@@ -56,7 +52,8 @@ enum Tasks3 {
     let (task, waiting) = try database.read { tx in
       (try tx.task(id), try tx.taskCount(in: "images", .ready))
     }
-    print(task?.progress.state ?? .done, task?.errors ?? [], waiting)
+    print(task?.progress.state ?? .done, task?.handlerProgress?.fraction ?? 0, task?.errors ?? [], waiting)
+    for reason in task?.waitsFor ?? [] { print("it waits for \(reason)") }
     try database.write { tx in
       try tx.retryNow(.parked("images"))  // those that wait for a person
       try tx.revive(.dead("images"))  // those that have failed for good
@@ -64,6 +61,36 @@ enum Tasks3 {
       try tx.pause("images")  // also after a restart, until resume
       try tx.resume("images")
     }
+  }
+}
+
+/// Block 4 of Tasks.md.
+enum Tasks4 {
+  struct Export: TaskPayload {
+    static let kind = "export"
+    var month: Int
+  }
+
+  /// Enqueues an export, and returns its result when it is done, or nil if it has failed.
+  static func export(_ month: Int, _ database: Database, _ scheduler: TaskScheduler) async throws -> String? {
+    let options = TaskOptions(retention: .keep(.seconds(3_600)))
+    let id = try await database.write { tx in try tx.enqueue(Export(month: month), options) }.id
+    guard try await scheduler.end(of: id) == .done else { return nil }
+    return try await database.read { tx in try tx.task(id)?.result(as: String.self) }
+  }
+}
+
+/// Block 5 of Tasks.md.
+enum Tasks5 {
+  /// Runs tasks until the process gets SIGTERM, and stops them.
+  static func runUntilTerminated(_ scheduler: TaskScheduler) async throws {
+    let source = DispatchSource.makeSignalSource(signal: SIGTERM, queue: .global())
+    signal(SIGTERM, SIG_IGN)  // the source gets it instead
+    let run = Task { try await scheduler.run() }
+    source.setEventHandler { run.cancel() }
+    source.resume()
+    defer { source.cancel() }
+    try await run.value
   }
 }
 
@@ -76,9 +103,7 @@ enum TaskFeatures1 {
 
   /// At most one waits for each account, with the newest payload; what comes while one runs is run after it.
   static func refresh(_ account: Int, in tx: WriteTransaction) throws -> EnqueueResult {
-    var options = Refresh.defaults
-    options.unique = Uniqueness(key: "\(account)", onConflict: .rerun)
-    return try tx.enqueue(Refresh(account: account), options)
+    try tx.enqueue(Refresh(account: account), TaskOptions(unique: Uniqueness(key: "\(account)", onConflict: .rerun)))
   }
 }
 
@@ -105,13 +130,9 @@ enum TaskFeatures3 {
 
   static func diamond(in tx: WriteTransaction) throws {
     let top = try tx.enqueue(Step(name: "fetch")).id
-    var options = Step.defaults
-    options.dependsOn = [top]
-    let left = try tx.enqueue(Step(name: "resize"), options).id
-    let right = try tx.enqueue(Step(name: "index"), options).id
-    options.dependsOn = [left, right]
-    options.onParentFailure = .cancel
-    try tx.enqueue(Step(name: "publish"), options)
+    let left = try tx.enqueue(Step(name: "resize"), TaskOptions(dependsOn: [top])).id
+    let right = try tx.enqueue(Step(name: "index"), TaskOptions(dependsOn: [top])).id
+    try tx.enqueue(Step(name: "publish"), TaskOptions(dependsOn: [left, right], onParentFailure: .cancel))
   }
 }
 
@@ -129,9 +150,7 @@ enum TaskFeatures4 {
 
   static func importAll(_ files: [String], in tx: WriteTransaction) throws -> TaskID {
     try tx.enqueueGroup(Summary(title: "nightly")) { group in
-      var options = Import.defaults
-      options.group = group
-      for file in files { try tx.enqueue(Import(file: file), options) }
+      for file in files { try tx.enqueue(Import(file: file), TaskOptions(group: group)) }
     }
   }
 
@@ -236,9 +255,7 @@ enum TaskFeatures11 {
   }
 
   static func register(_ scheduler: TaskScheduler, _ machine: any Transcoder) throws {
-    var options = HandlerOptions()
-    options.lease = .seconds(30)
-    try scheduler.register(Transcode.self, options: options) { task, context in
+    try scheduler.register(Transcode.self, options: HandlerOptions(lease: .seconds(30))) { task, context in
       while try await machine.next(task.file) { try context.heartbeat() }
       return .done
     }
@@ -270,9 +287,8 @@ enum TestingTasks1 {
       return .done
     }
     try await scheduler.start()
-    var options = Reminder.defaults
-    options.start = .after(.seconds(3_600))
-    _ = try await database.write { [options] tx in try tx.enqueue(Reminder(text: "tea"), options) }
+    let options = TaskOptions(start: .after(.seconds(3_600)))
+    _ = try await database.write { tx in try tx.enqueue(Reminder(text: "tea"), options) }
     _ = try await database.read { tx in try tx.assertEnqueued(Reminder.self, count: 1) { $0.text == "tea" } }
     await scheduler.advance(clock, by: .seconds(3_600))
     let last = try await database.read { tx in try tx.object(String.self, key: "last", in: "reminders") }

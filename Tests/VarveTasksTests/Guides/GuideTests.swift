@@ -17,12 +17,12 @@ struct GuideTests {
     func letters(_ text: some StringProtocol) -> String {
       text.replacingOccurrences(of: "static ", with: "").filter { !$0.isWhitespace }
     }
-    let files = ["GuideExamples.swift", "OperationExamples.swift"]
+    let files = ["GuideExamples.swift", "OperationExamples.swift", "StatusExamples.swift"]
     let texts = try files.map { try String(contentsOf: folder.appending(path: $0), encoding: .utf8) }
     let examples = letters(texts.joined())
     let counts = [
-      ("Tasks", 3), ("TaskFeatures", 12), ("TestingTasks", 3), ("OrderingTasks", 6), ("FailingTasks", 5),
-      ("OperatingTasks", 5),
+      ("Tasks", 5), ("TaskFeatures", 12), ("TestingTasks", 3), ("OrderingTasks", 6), ("FailingTasks", 5),
+      ("OperatingTasks", 5), ("StatusPages", 3),
     ]
     for (guide, count) in counts {
       let path = root.appending(path: "Sources/VarveTasks/VarveTasks.docc/Guides/\(guide).md")

@@ -23,9 +23,7 @@ enum OrderingTasks1 {
 
   /// A preview that no one looks at yet runs after the others, but waits ten minutes for them at most.
   static func enqueue(_ file: String, isWanted: Bool, in tx: WriteTransaction) throws {
-    var options = TaskOptions(queue: "previews")
-    options.priority = isWanted ? 100 : 110
-    try tx.enqueue(Preview(file: file), options)
+    try tx.enqueue(Preview(file: file), TaskOptions(queue: "previews", priority: isWanted ? 100 : 110))
   }
 }
 
@@ -38,9 +36,7 @@ enum OrderingTasks2 {
 
   /// Feeds are read in the order of their dates, in whichever order they were enqueued.
   static func enqueue(_ name: String, dated date: Date, in tx: WriteTransaction) throws {
-    var options = TaskOptions(queue: "feeds")
-    options.sortKey = SortKey(date)
-    try tx.enqueue(Feed(name: name), options)
+    try tx.enqueue(Feed(name: name), TaskOptions(queue: "feeds", sortKey: SortKey(date)))
   }
 }
 
@@ -98,10 +94,8 @@ enum FailingTasks1 {
     static let kind = "fetch"
     /// The first delay is 2 seconds, the second 6, the third 18, each 20 % longer or shorter at most.
     static var defaults: TaskOptions {
-      var options = TaskOptions(queue: "fetches")
-      options.retry = .exponential(base: .seconds(2), factor: 3, cap: .seconds(600), jitter: 0.2)
-      options.maxAttempts = 10
-      return options
+      let retry = Retry.exponential(base: .seconds(2), factor: 3, cap: .seconds(600), jitter: 0.2)
+      return TaskOptions(queue: "fetches", retry: retry, maxAttempts: 10)
     }
 
     var address: String
@@ -123,13 +117,12 @@ enum FailingTasks2 {
   }
 
   static func register(_ scheduler: TaskScheduler, _ server: any Server) throws {
-    var options = HandlerOptions()
-    options.onError = { error, failures in
+    let options = HandlerOptions(onError: { error, failures in
       if error is Offline { return .park(wakeOn: ["network"]) }
       if error is Rejected { return .discard("the server has rejected it") }
       if failures < 3 { return .retry(after: .seconds(30)) }
       return nil
-    }
+    })
     try scheduler.register(Deliver.self, options: options) { task, context in
       try await server.accept(task.text)
       return .done
@@ -158,12 +151,7 @@ enum FailingTasks3 {
 enum FailingTasks4 {
   struct Render: TaskPayload {
     static let kind = "render"
-    static var defaults: TaskOptions {
-      var options = TaskOptions()
-      options.timeout = .seconds(20)
-      options.retry = .fixed(.seconds(60))
-      return options
-    }
+    static var defaults: TaskOptions { TaskOptions(retry: .fixed(.seconds(60)), timeout: .seconds(20)) }
 
     var page: Int
   }

@@ -53,7 +53,8 @@ struct TaskShowCommand: ParsableCommand {
     abstract: "Show a task: its payload, its errors, and what has happened to it.",
     discussion: """
       If the task does not exist, the exit status is 1. The command lists the events of the task \
-      that the database keeps.
+      that the database keeps. "waits for" says why the task does not run, as far as the database \
+      stores it: limits, workers and handlers are known only to the process that runs the tasks.
 
       Example: varve tasks show /data/example.varve 4711
       """)
@@ -102,6 +103,12 @@ struct TaskRow: Encodable {
   let errors: [String]
   let signals: [String]
   let limitKey: String?
+  let uniqueKey: String?
+  let isUnique: Bool
+  let parents: [UInt64]
+  let waitsFor: [String]
+  let maxAttempts: Int?
+  let timeout: Double?
   let group: UInt64?
   let result: String?
   let schedule: String?
@@ -127,6 +134,12 @@ struct TaskRow: Encodable {
     errors = task.errors
     signals = task.signals.map(\.text)
     limitKey = task.limitKey
+    uniqueKey = task.unique?.key
+    isUnique = task.unique != nil
+    parents = task.parents.map(\.rawValue)
+    waitsFor = task.waitsFor.map(\.description)
+    maxAttempts = task.maxAttempts
+    timeout = task.timeout.map { Double($0.components.seconds) + Double($0.components.attoseconds) * 1e-18 }
     group = task.group?.rawValue
     result = task.result.map { String(decoding: $0, as: UTF8.self) }
     schedule = task.slot.map { "\($0.schedule) \($0.date.stamp)\($0.isLate ? ", late" : "")" }
@@ -155,7 +168,14 @@ struct TaskRow: Encodable {
       "enqueued  \(enqueued)",
     ]
     if let due { lines.append("due       \(due)") }
-    lines.append("attempts  \(attempt), failures \(failures), crashes \(crashes), snoozes \(snoozes)")
+    for reason in waitsFor { lines.append("waits for \(PrintableText.text(reason))") }
+    if waitsFor.isEmpty, state == "ready" {
+      lines.append("waits for its turn, a limit, a worker or a handler, or for a scheduler that runs it")
+    }
+    let most = maxAttempts.map { " of \($0)" } ?? ""
+    lines.append("attempts  \(attempt)\(most), failures \(failures), crashes \(crashes), snoozes \(snoozes)")
+    if let timeout { lines.append("timeout   \(timeout) s for each attempt") }
+    if isUnique { lines.append("unique    \(uniqueKey.map { PrintableText.text($0) } ?? "by its payload")") }
     if let progress { lines.append("progress  \(progress)\(note.map { " \(JSONLine.quoted($0))" } ?? "")") }
     if !tags.isEmpty { lines.append("tags      \(PrintableText.text(tags.joined(separator: ", ")))") }
     if !signals.isEmpty { lines.append("signals   \(PrintableText.text(signals.joined(separator: ", ")))") }
