@@ -85,7 +85,9 @@ enum Tasks5 {
   /// Runs tasks until the process gets SIGTERM, and stops them.
   static func runUntilTerminated(_ scheduler: TaskScheduler) async throws {
     let source = DispatchSource.makeSignalSource(signal: SIGTERM, queue: .global())
-    signal(SIGTERM, SIG_IGN)  // the source gets it instead
+    #if canImport(Darwin)
+      signal(SIGTERM, SIG_IGN)  // on Linux, the source itself keeps the signal from ending the process
+    #endif
     let run = Task { try await scheduler.run() }
     source.setEventHandler { run.cancel() }
     source.resume()

@@ -6,7 +6,7 @@ import VarveTesting
 
 @_spi(Extensions) @testable import VarveTasks
 
-/// Tests that run the examples about waiting for tasks, stopping by a signal, and status pages.
+/// Tests that run the examples about waiting for tasks, and about status pages.
 struct StatusGuideTests {
   @Test func `Tasks 4: a caller gets the result of its task`() async throws {
     let fixture = try TaskFixture()
@@ -19,25 +19,6 @@ struct StatusGuideTests {
     #expect(try await Tasks4.export(5, fixture.database, fixture.scheduler) == "file-5")
     #expect(try await Tasks4.export(13, fixture.database, fixture.scheduler) == nil)
     await fixture.scheduler.stop()
-  }
-
-  @Test func `Tasks 5: SIGTERM stops the scheduler`() async throws {
-    let fixture = try TaskFixture()
-    try fixture.handle()
-    // Until the example has set it, the signal would end the tests.
-    let before = signal(SIGTERM, SIG_IGN)
-    defer { signal(SIGTERM, before) }
-    let isOver = Flag()
-    let run = Task {
-      defer { isOver.set() }
-      try await Tasks5.runUntilTerminated(fixture.scheduler)
-    }
-    await fixture.poll {
-      kill(getpid(), SIGTERM)
-      return isOver.isSet
-    }
-    try await run.value
-    #expect(!fixture.scheduler.state.withLock { $0.isRunning })
   }
 
   @Test func `StatusPages 1 to 3: the page and the alerts have what the summary has`() async throws {
