@@ -129,44 +129,7 @@ extension TaskScheduler {
         SchedulerLog.unreadable(logger, "schedule \(name)", error)
       }
     }
-    let registered = state.withLock { Set($0.schedules.keys) }
-    // What can't be read now is looked at then.
-    let isComplete = try? await database.read { tx in
-      try tx.taskSchedules().allSatisfy { !$0.isActive || registered.contains($0.name) }
-    }
-    if isComplete != true { lookForUnregistered() }
-  }
-
-  // MARK: - Schedules that are not registered any more
-
-  /// The time that a program has to register its schedules after a start.
-  static let registrationTime = Duration.seconds(60)
-
-  /// Lets the loop look for schedules that are not registered, when the program has had time to register them.
-  ///
-  /// A scheduler that ends before has seen nothing: its process may have died before it came to register them, and
-  /// their slots are to be made up for.
-  private func lookForUnregistered() {
-    dispatcher.insert(
-      Timers.Entry(
-        deadline: clock.continuousNow + Self.registrationTime, wall: nil, suspending: nil, action: .unregistered))
-  }
-
-  /// Writes that schedules are inactive which are not registered.
-  func noteUnregistered(_ config: Part) throws {
-    let registered = state.withLock { Set($0.schedules.keys) }
-    var found: [(key: [UInt8], record: ScheduleRecord)] = []
-    var cursor = try config.cursor(StorageRange(prefix: [ConfigKeys.schedule]))
-    while let (key, value) = try cursor.next() {
-      if registered.contains(String(decoding: key.dropFirst(), as: UTF8.self)) { continue }
-      // One that can't be read is stored again when it is registered.
-      if let record = try? ScheduleRecord(value), !record.isInactive { found.append((key, record)) }
-    }
-    for (key, record) in found {
-      var record = record
-      record.isInactive = true
-      try config.put(key, record.bytes)
-    }
+    await lookForUnregistered()
   }
 
   /// Stores which schedules the program has registered by now, unless that is stored already.
@@ -249,7 +212,7 @@ extension TaskScheduler {
       return names
     }
     begin(names)
-    lookForUnregistered()
+    waitForRegistrations()
   }
 
   /// Lets the loop store some schedules, and wait for their slots.
