@@ -37,7 +37,7 @@ struct TurnWork {
   var tokens: [(queue: UInt32, bucket: TokenBucket)] = []
   /// The schedules whose next time may have come.
   var schedules: [String] = []
-  /// Whether schedules that are not registered are to be noted as inactive.
+  /// Whether schedules that are not registered must be noted as inactive.
   var notesUnregistered = false
   /// The changes that callers have requested.
   var requests: [ChangeRequest] = []

@@ -48,8 +48,8 @@ extension TaskScheduler {
   /// task for a slot.
   ///
   /// Call this at each start of the program, before or after `start`. Each slot has one task, whatever happens to the
-  /// process. Slots at which no scheduler ran tasks are made up for as `rules` say, if this expression was registered in
-  /// this zone when they passed. A new schedule begins with the first slot after this call; in a copy of a database,
+  /// process. Slots at which no scheduler ran tasks are made up for as `rules` say, if this expression was registered
+  /// in this zone when they passed. A new schedule begins with the first slot after this call; in a copy of a database,
   /// with the first one after its tasks were released. A schedule whose expression or zone has changed begins in the
   /// same way, and the slots that the earlier expression has missed are not made up for. One whose rules, queue or
   /// payload have changed continues after its last slot. If that is more than a day after the present time, because the
@@ -60,8 +60,8 @@ extension TaskScheduler {
   ///   Report(week: slot.date)
   /// }
   /// ```
-  /// A schedule that was registered once stays in the database, where the program no longer registers it too. When a
-  /// scheduler has run for a minute without it, it is inactive, and begins anew if it is registered again.
+  /// A schedule that was registered once stays in the database, also when the program does not register it any more.
+  /// When a scheduler has run for a minute without it, it is inactive, and begins as a new one if it is registered again.
   /// `unschedule` removes it.
   ///
   /// Throws `TaskError.invalidValue` for an expression that can't be parsed or never matches, for a name that is empty

@@ -107,7 +107,9 @@ struct ScheduleChangeTests {
 
   // MARK: - Schedules that are not registered
 
-  @Test func `a schedule without which a scheduler has run for a minute is inactive, and begins anew`() async throws {
+  @Test func `a schedule without which a scheduler has run for a minute is inactive, and begins as a new one`()
+    async throws
+  {
     var fixture = try await Self.start("*/10 * * * *", rules: ScheduleRules(missed: .all(max: 10)))
     #expect(await Self.run(fixture, minutes: 15) == ["1 0:10"])
     fixture = try await Self.start(nil, after: fixture)

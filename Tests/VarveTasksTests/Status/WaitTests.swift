@@ -6,7 +6,7 @@ import VarveTesting
 
 @_spi(Extensions) @testable import VarveTasks
 
-/// Tests of what tasks wait for, and of what else is told about a task.
+/// Tests of what tasks wait for, and of what else a task shows.
 struct WaitTests {
   private static func waits(_ fixture: TaskFixture, _ id: TaskID) throws -> [TaskWait] {
     try fixture.read { tx in try tx.task(id)?.waitsFor ?? [] }
@@ -131,7 +131,7 @@ struct WaitTests {
     #expect("\(all[4])" == "tasks 1, 2")
   }
 
-  // MARK: - What else is told
+  // MARK: - What else a task shows
 
   @Test func `a task tells its unique key, and the options that it was enqueued with`() throws {
     let fixture = try TaskFixture()

@@ -2,8 +2,8 @@ internal import Synchronization
 
 /// The callers that wait for the ends of tasks.
 ///
-/// Whoever commits the end of a task calls `notify` after the commit. A caller is added before it looks up its task, so
-/// it either sees the end there or is notified. Safe from any thread.
+/// The code that commits the end of a task calls `notify` after the commit. A caller is added before it looks up its
+/// task, so it either sees the end there or is notified. Safe from any thread.
 final class TaskEnds: Sendable {
   private let waiters = Mutex<[TaskID: [EndWaiter]]>([:])
 

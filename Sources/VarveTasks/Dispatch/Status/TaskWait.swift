@@ -7,8 +7,8 @@ public enum TaskWait: Hashable, Sendable {
   case time(Date)
   /// The task is parked until one of these signals is sent, or `retryNow` is called.
   case signals([WakeSignal])
-  /// The task is blocked until these tasks have ended, at most the first 100 of them. One of them may be a task with its
-  /// unique key.
+  /// The task is blocked until these tasks have ended, at most the first 100 of them. One of them may be a task with
+  /// its unique key.
   case tasks([TaskID])
   /// Its queue is paused, until `resume` is called.
   case pausedQueue
@@ -68,7 +68,7 @@ extension TaskDispatcher {
   /// Returns what a queued task waits for that only the scheduler of this process knows: nothing if none runs.
   ///
   /// `head` is the first task of its subqueue.
-  func waits(of record: TaskRecord, behind head: (id: TaskID, state: TaskState)?) -> [TaskWait] {
+  func waits(of record: TaskRecord, after head: (id: TaskID, state: TaskState)?) -> [TaskWait] {
     state.withLock { state in
       guard let host = state.host, let name = state.texts[record.position.queue] else { return [] }
       var waits: [TaskWait] = []

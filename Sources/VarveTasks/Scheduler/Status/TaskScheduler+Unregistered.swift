@@ -19,7 +19,7 @@ extension TaskScheduler {
   /// Lets the loop look for schedules that are not registered, when the program has had time to register them.
   ///
   /// A scheduler that ends before has seen nothing: its process may have died before it came to register them, and
-  /// their slots are to be made up for.
+  /// their slots must be made up for.
   func waitForRegistrations() {
     dispatcher.insert(
       Timers.Entry(

@@ -32,7 +32,7 @@ extension TaskStorageTransaction {
     if try isPaused(queue, record.position.queue) { waits.append(.pausedQueue) }
     if state != .ready { return waits }
     let head = try head(of: record.position.subqueue)
-    waits += dispatcher.waits(of: record, behind: head)
+    waits += dispatcher.waits(of: record, after: head)
     if !dispatcher.isAttached, let head, head.id != record.id, [.retryWait, .parked, .dead].contains(head.state) {
       // Only the head of a serial queue is queued in such a state.
       waits.append(.head(head.id, head.state))
