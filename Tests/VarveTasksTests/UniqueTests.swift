@@ -19,7 +19,8 @@ struct UniqueTests {
   @Test func `a second task with a unique key is skipped or refused until the first one has ended`() async throws {
     let fixture = try TaskFixture()
     let first = try fixture.write { tx in try tx.enqueue(Note("a"), Self.options(.skip)) }
-    #expect(try fixture.write { tx in try tx.enqueue(Note("b"), Self.options(.skip)) } == .duplicate(of: first.id, .ready))
+    #expect(
+      try fixture.write { tx in try tx.enqueue(Note("b"), Self.options(.skip)) } == .duplicate(of: first.id, .ready))
     let other = try fixture.write { tx in try tx.enqueue(Note("c"), Self.options(.skip, key: "other")) }
     #expect(other != first)
     #expect(throws: TaskError.duplicate(of: first.id)) {
@@ -232,7 +233,8 @@ struct UniqueTests {
     try await fixture.scheduler.start()
     let first = try fixture.write { tx in try tx.enqueue(Note("1"), Self.options(.rerun)) }
     await began.wait()
-    #expect(try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: first.id, .running))
+    #expect(
+      try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: first.id, .running))
     let second = try fixture.write { tx in try tx.enqueue(Note("2"), Self.options(.rerun)) }
     #expect(second.id != first.id && second == .inserted(second.id))
     #expect(try fixture.state(second.id) == .blocked)
@@ -241,7 +243,8 @@ struct UniqueTests {
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
     // The first task has ended, and the key belongs to the second one.
-    #expect(try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: second.id, .ready))
+    #expect(
+      try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: second.id, .ready))
     try fixture.write { tx in try tx.resume("default") }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["1", "3"])
@@ -345,7 +348,8 @@ struct UniqueTests {
     #expect(try fixture.write { tx in try tx.revive(.dead("default")) } == 0)
     #expect(try fixture.write { tx in try tx.cancel(.unique("note", "k")) } == 1)
     #expect(try fixture.write { tx in try tx.revive(.id(dead.id)) } == 1)
-    #expect(try fixture.write { tx in try tx.enqueue(Note("c"), Self.options(.skip)) } == .duplicate(of: dead.id, .ready))
+    #expect(
+      try fixture.write { tx in try tx.enqueue(Note("c"), Self.options(.skip)) } == .duplicate(of: dead.id, .ready))
     #expect(try fixture.read { tx in try tx.tasks(.unique("note", "k")).map(\.id) } == [dead.id])
     #expect(try fixture.write { tx in try tx.delete(.id(dead.id)) } == 1)
     let last = try fixture.write { tx in try tx.enqueue(Note("d"), Self.options(.skip)) }

@@ -61,8 +61,8 @@ extension TaskScheduler {
   /// }
   /// ```
   /// A schedule that was registered once stays in the database, also when the program does not register it any more.
-  /// When a scheduler has run for a minute without it, it is inactive, and begins as a new one if it is registered again.
-  /// `unschedule` removes it.
+  /// When a scheduler has run for a minute without it, it is inactive, and begins as a new one if it is registered
+  /// again. `unschedule` removes it.
   ///
   /// Throws `TaskError.invalidValue` for an expression that can't be parsed or never matches, for a name that is empty
   /// or has only white space, for options that a schedule can't have, which are `start`, `unique`, `dependsOn` and

@@ -37,9 +37,9 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
   public let parents: [TaskID]
   /// The reasons why the task does not run, or none if it runs or has ended. All of them hold at once.
   ///
-  /// A process that runs no scheduler knows only those that are stored: times, signals, tasks, paused queues, copies, and
-  /// heads of serial queues that do not run. There a task without a reason waits for its turn, for a limit, for a handler
-  /// or for a scheduler.
+  /// A process that runs no scheduler knows only those that are stored: times, signals, tasks, paused queues, copies,
+  /// and heads of serial queues that do not run. There a task without a reason waits for its turn, for a limit, for a
+  /// handler or for a scheduler.
   public let waitsFor: [TaskWait]
   /// The key that orders the task among those of its queue and priority, or `nil` if it has none.
   public let sortKey: SortKey?

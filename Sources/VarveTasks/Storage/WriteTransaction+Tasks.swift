@@ -26,8 +26,8 @@ extension WriteTransaction {
   /// Throws `TaskError.tooLarge`, `.invalidValue`, `.duplicate`, `.queueFull`, `.queueDraining`, `.notRegistered`,
   /// `.unknownTask` for a task that this one depends on, and the errors of encoding the payload.
   ///
-  /// Complexity: two writes and no read. A unique task needs one read in addition, or two if it is a duplicate, and each
-  /// task that it depends on two reads and two writes.
+  /// Complexity: two writes and no read. A unique task needs one read in addition, or two if it is a duplicate, and
+  /// each task that it depends on two reads and two writes.
   @discardableResult
   public func enqueue<Payload: TaskPayload>(_ payload: Payload, _ options: TaskOptions = Payload.defaults) throws
     -> EnqueueResult

@@ -65,7 +65,8 @@ public struct QueueRules: Hashable, Sendable {
   public var maxWaiting: Int?
   /// In a standard queue, the time after which waiting tasks move up by one priority, again each time that it passes.
   ///
-  /// `nil` means that priorities are strict, within each limit key. A time that is not positive counts as a millisecond.
+  /// `nil` means that priorities are strict, within each limit key. A time that is not positive counts as a
+  /// millisecond.
   public var ageing: Duration?
   /// The number of tasks that the queue may start in its turn before the next queue has its turn. At least 1.
   public var weight = 1

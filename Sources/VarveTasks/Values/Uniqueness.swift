@@ -110,8 +110,8 @@ public struct Uniqueness: Hashable, Codable, Sendable {
 public enum EnqueueResult: Hashable, Sendable {
   /// A task was added.
   case inserted(TaskID)
-  /// No task was added, because this task has the same key. The state is that of the task when the call was made, as far
-  /// as the transaction sees it, or `nil` if the task has ended and was not kept: its key is taken for a time.
+  /// No task was added, because this task has the same key. The state is that of the task when the call was made, as
+  /// far as the transaction sees it, or `nil` if the task has ended and was not kept: its key is taken for a time.
   case duplicate(of: TaskID, TaskState?)
   /// This task, which waits, has received the payload.
   case replaced(TaskID)

@@ -9,8 +9,8 @@ import VarveTesting
 /// because the rules of the zone have changed.
 ///
 /// The rules of a zone come from the system, and can't be changed by a test. So a zone whose rules have changed is
-/// represented by two zones that agree up to the change: Athens and Istanbul had the same time until the end of
-/// October 2016, when Turkey abolished winter time. A system with older rules continued with those of Athens. The stored
+/// represented by two zones that agree up to the change: Athens and Istanbul had the same time until the end of October
+/// 2016, when Turkey abolished winter time. A system with older rules continued with those of Athens. The stored
 /// schedule then gets the name of the other zone, so that only the rules differ.
 struct ScheduleZoneTests {
   /// Starts a scheduler with a daily schedule: on a new database at a date, or on the database of an older scheduler,

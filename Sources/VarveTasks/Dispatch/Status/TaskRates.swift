@@ -77,7 +77,8 @@ final class TaskRates: Sendable {
     }
   }
 
-  /// Returns the counts of the last minute, without those that are 0, and the time for which attempts have been counted.
+  /// Returns the counts of the last minute, without those that are 0, and the time for which attempts have been
+  /// counted.
   func counts(_ now: Duration) -> (counts: [Key: Counts], time: Duration) {
     let step = Self.step(now)
     return state.withLock { state in

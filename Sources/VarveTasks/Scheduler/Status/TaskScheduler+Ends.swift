@@ -8,12 +8,12 @@ extension TaskScheduler {
   /// guard try await scheduler.end(of: id) == .done else { return }
   /// ```
   /// The call waits without polling. It may be made in any process that runs the task, for a task that was enqueued by
-  /// any transaction that is committed, by the inbox, or before a restart. A task that fails, waits or is parked has not
-  /// ended. One that is dead has, although it may be revived: the call returns at its first end.
+  /// any transaction that is committed, by the inbox, or before a restart. A task that fails, waits or is parked has
+  /// not ended. One that is dead has, although it may be revived: the call returns at its first end.
   ///
   /// A task that had ended before the call is found only if the database has kept it; otherwise the result is
-  /// `.forgotten`. For a task that is done, `TaskOptions.retention` decides whether it is kept, and with it the result of
-  /// its handler.
+  /// `.forgotten`. For a task that is done, `TaskOptions.retention` decides whether it is kept, and with it the result
+  /// of its handler.
   ///
   /// If no scheduler runs, the call waits for one. Throws `TaskError.unknownTask` for an id that was never assigned,
   /// `TaskError.invalidValue` in the handler of the task itself, `CancellationError` if the caller's Swift task is
