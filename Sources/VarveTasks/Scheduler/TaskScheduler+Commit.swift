@@ -33,12 +33,7 @@ extension TaskScheduler {
     let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
     let ahead = work.ahead.map { TaskEdit.claim($0.record, start: start, begun: nil) }
     let (slots, leftSchedules) = dueSlots(work.schedules, now, atMost: work.slotMaximum)
-    if plans.isEmpty, claims.isEmpty, work.due.isEmpty, work.pending.isEmpty, slots.isEmpty, work.ageing.isEmpty,
-      work.requests.isEmpty, work.abandoned.isEmpty, ahead.isEmpty, work.begun.isEmpty, work.strayClaims.isEmpty,
-      !work.notesUnregistered
-    {
-      return
-    }
+    if plans.isEmpty, claims.isEmpty, ahead.isEmpty, slots.isEmpty, work.writesNothingElse { return }
     let aged = findAged(work.ageing, now, database, atMost: work.agedMaximum)
     let parents = dispatcher.withChildren(plans.lazy.filter(\.plan.state.isSettled).map(\.run.id))
     let recorded = recordedEvents(plans, work, now)
@@ -200,6 +195,12 @@ extension TaskScheduler {
 }
 
 extension TurnWork {
+  /// Whether a commit has nothing to write besides ends of attempts, claims and slots.
+  fileprivate var writesNothingElse: Bool {
+    due.isEmpty && pending.isEmpty && ageing.isEmpty && requests.isEmpty && abandoned.isEmpty && begun.isEmpty
+      && strayClaims.isEmpty && !notesUnregistered
+  }
+
   /// Returns the number of tasks that a commit has handled: those of the work, and those that it has found.
   fileprivate func taskCount(_ slots: [DueSlots], _ aged: TaskScheduler.Aged, childrenLeft: Int) -> Int {
     taskCount + slots.reduce(0) { $0 + $1.slots.count } + aged.found.count + childMaximum - childrenLeft

@@ -139,7 +139,8 @@ struct SummaryTests {
   {
     let fixture = try TaskFixture(workers: 2)
     try fixture.handle { note, _ in
-      try await fixture.clock.sleep(until: fixture.clock.continuousNow + .seconds(10))
+      let rest = fixture.clock.sleep
+      try await rest(fixture.clock.continuousNow + .seconds(10))
       fixture.lines.add("\(note.text) is awake")
       return .done
     }
