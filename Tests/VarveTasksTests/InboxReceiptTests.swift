@@ -84,7 +84,7 @@ struct InboxReceiptTests {
     try await fixture.close()
   }
 
-  @Test func `an answer that nobody has read for a day is removed, and a damaged one is an error`() async throws {
+  @Test func `an answer that no one has read for a day is removed, and a damaged one is an error`() async throws {
     let fixture = try fixture()
     let receipt = try inbox.sendForAnswer { $0.pause("a") }
     for age in [0, 100_000] {

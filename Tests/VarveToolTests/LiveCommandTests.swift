@@ -123,7 +123,7 @@ struct LiveCommandTests {
   }
 }
 
-/// A process of the tool that runs beside the test.
+/// A process of the tool that runs during the test.
 final class RunningTool {
   private let process = Process()
 

@@ -43,7 +43,7 @@ struct MessageTests {
     #expect(!result.errors.contains("NSCocoaErrorDomain") && !result.errors.contains(".partial"), "\(result)")
   }
 
-  @Test func `an export of the families of a database of objects says that it is no backup`() throws {
+  @Test func `an export of the families of a database of objects says that it is not a backup`() throws {
     try ObjectFixture.makeBooks(database)
     let file = directory.path + "/file"
     for form in [["--binary"], []] {

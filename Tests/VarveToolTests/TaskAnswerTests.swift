@@ -58,7 +58,7 @@ struct TaskAnswerTests {
     #expect(try await answer("resume", database, "out") == "resumed\n")
   }
 
-  @Test func `a command that nobody carries out fails after the bound, and the change stays requested`() async throws {
+  @Test func `a command that no one carries out fails after the bound, and the change stays requested`() async throws {
     let open = try await make()
     let result = try run("pause", database, "out", "--wait", "--timeout", "0.1")
     #expect(result.status == 1 && result.errors.contains("stays requested"), "\(result)")

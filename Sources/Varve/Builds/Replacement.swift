@@ -228,9 +228,9 @@ extension WriteTransaction {
   /// transaction or a savepoint around the call is undone, the old one is in force again. Transactions that began
   /// before the commit keep the old definition and its content. If version, layout, scope, parts and dependencies are
   /// those of the old definition, the content stays; if parts differ in `isCounted` alone, the content stays, too, and
-  /// their entries are counted in this transaction, or their counts removed. Otherwise, if its scope has at most 10,000 rows, they are passed
-  /// to the new definition in this transaction. If it has more, the new definition is built in the background while the
-  /// old one serves reads and is kept up to date, until one commit puts the new one in force:
+  /// their entries are counted in this transaction, or their counts removed. Otherwise, if its scope has at most 10,000
+  /// rows, they are passed to the new definition in this transaction. If it has more, the new definition is built in
+  /// the background while the old one serves reads and is kept up to date, until one commit puts the new one in force:
   /// `Database.waitUntilReady` waits for that. Another replacement ends such a build. If the old definition was not
   /// ready, the new one is in force at once, and throws `.notReady` until it is built.
   ///

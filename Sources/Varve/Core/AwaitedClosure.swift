@@ -23,8 +23,8 @@ func withAwaited<Argument, Result, Outcome>(
   }
 }
 
-/// Calls `operation`, where the caller is, with `body`, which changes a value, as a closure that another thread may call
-/// meanwhile.
+/// Calls `operation`, where the caller is, with `body`, which changes a value, as a closure that another thread may
+/// call meanwhile.
 func withAwaitedChange<Value, Outcome>(
   isolation: isolated (any Actor)? = #isolation, _ body: sending (inout Value) throws -> Void,
   _ operation: (@Sendable (inout Value) throws -> Void) async throws -> Outcome

@@ -2,9 +2,9 @@
 /// writer while a task is suspended. For that purpose there is `perform`.
 ///
 /// The closures are awaited, so they may change variables of their caller, and use its random generators and other
-/// values that it uses alone: the compiler checks that no other code can reach them meanwhile (`sending`). They run on no
-/// actor, so an actor's state is out of their reach: `read(isolation:_:)` and `write(isolation:_:)` run a closure on the
-/// actor, which waits meanwhile.
+/// values that it uses alone: the compiler checks that no other code can reach them meanwhile (`sending`). They run on
+/// no actor, so an actor's state is out of their reach: `read(isolation:_:)` and `write(isolation:_:)` run a closure on
+/// the actor, which waits meanwhile.
 ///
 /// A call that could wait runs on threads of the database, with the task-locals and the cancellation of the caller, and
 /// so does every closure that is called from an actor. A call that cannot wait runs on the calling thread, except on an

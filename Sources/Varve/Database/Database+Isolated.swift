@@ -9,9 +9,9 @@
 /// }
 /// ```
 ///
-/// The closure may use the actor's state, and whatever else its caller may use. In return the actor waits while it runs:
-/// on the main actor, the user interface does, also while the closure waits for a disk. In a function that is on no
-/// actor, `isolation: #isolation` allows the same and keeps no actor from its work.
+/// The closure may use the actor's state, and whatever else its caller may use. In return the actor waits while it
+/// runs: on the main actor, the user interface does, also while the closure waits for a disk. In a function that is on
+/// no actor, `isolation: #isolation` allows the same and keeps no actor from its work.
 extension Database {
   /// Reads one snapshot on the caller's actor. Inside `perform`, it sees the writes of that transaction. Throws what
   /// `body` throws, and `CancellationError` as the form without `isolation` does.

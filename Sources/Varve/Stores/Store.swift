@@ -77,8 +77,8 @@ public struct Store<Format: RowFormat>: Sendable {
     try access.metadata(of: ids, tx)
   }
 
-  /// Returns the number of instances. Complexity: one lookup, or O(n) if the format skips or replaces rows that can't be
-  /// decoded.
+  /// Returns the number of instances. Complexity: one lookup, or O(n) if the format skips or replaces rows that can't
+  /// be decoded.
   public func count(in tx: ReadTransaction) throws -> Int { try access.count(tx) }
 
   /// Returns the number of instances whose identifiers are in a range. Complexity: O(n) in these; nothing is decoded.

@@ -7,7 +7,7 @@
 /// for book in try Array(store.load(..., in: tx)) { print(book.title) }
 /// ```
 ///
-/// It is no `Sequence`, because each step may throw.
+/// It is not a `Sequence`, because each step may throw.
 ///
 /// The cursor shows the rows as they were when it was created, whatever the transaction writes meanwhile. It may be
 /// used only on the thread, and until the end, of its transaction.

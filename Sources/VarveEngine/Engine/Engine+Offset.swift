@@ -2,16 +2,16 @@
 extension Engine {
   /// Calls `body` with the key at an offset within `bounds` and its value, as of a snapshot; `body` must not keep them.
   ///
-  /// Returns the number of keys before the offset: `offset` if `body` was called, and otherwise the number of keys within
-  /// the bounds. With an offset that no key has, for example `Int.max`, it counts them.
+  /// Returns the number of keys before the offset: `offset` if `body` was called, and otherwise the number of keys
+  /// within the bounds. With an offset that no key has, for example `Int.max`, it counts them.
   ///
   /// It is faster than a cursor that makes as many steps: files can't be taken back during the call, so nothing has to
   /// be recorded for that case. They are kept until the call returns, so a long range is better counted by a cursor;
   /// `body` must not close the engine.
   ///
   /// Throws `.invalidArgument` for a negative offset, `.familyDropped`, `.corruption` and `.inputOutput`. Complexity:
-  /// O(log n) in each memtable, a block of each table that is not outside the bounds, and a step for each key before the
-  /// offset. Safe from any thread.
+  /// O(log n) in each memtable, a block of each table that is not outside the bounds, and a step for each key before
+  /// the offset. Safe from any thread.
   public func visitEntry(
     at offset: Int, in family: ColumnFamily? = nil, bounds: CursorBounds = .all, snapshot: EngineSnapshot,
     _ body: (_ key: RawSpan, _ value: RawSpan) -> Void

@@ -108,13 +108,13 @@ public struct EngineOptions: Sendable {
   /// read-only engine and one whose files other processes cannot see publish no statistics.
   public var publishesStatistics = true
 
-  /// A Boolean value that indicates whether the engine carries out requests of other processes of the same user, such as
-  /// those of `varve checkpoint`, `compact`, `flush` and `backup`. Default true.
+  /// A Boolean value that indicates whether the engine carries out requests of other processes of the same user, such
+  /// as those of `varve checkpoint`, `compact`, `flush` and `backup`. Default true.
   ///
   /// A read-only engine and one whose files other processes cannot see take no requests.
   public var takesRequests = true
-  /// The folders in which, and below which, other processes may request checkpoints, besides the directory that contains
-  /// the database. Default none.
+  /// The folders in which, and below which, other processes may request checkpoints, besides the directory that
+  /// contains the database. Default none.
   public var backupFolders: [String] = []
 
   /// The size in bytes from which on a database keeps a reserve for a full disk (`SpaceReserve`).

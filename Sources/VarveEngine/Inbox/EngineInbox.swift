@@ -7,8 +7,8 @@ internal import Synchronization
 /// 2. The engine renames it to `ID.taken`. From then on the sender cannot withdraw it.
 /// 3. The engine writes `ID.answer`: that the request waits, how far it is, and at the end the result. Each answer
 ///    replaces the previous one.
-/// 4. The engine removes `ID.taken`. A sender that finds neither a last answer nor this file knows that the answer could
-///    not be written.
+/// 4. The engine removes `ID.taken`. A sender that finds neither a last answer nor this file knows that the answer
+///    could not be written.
 /// 5. The sender removes `ID.answer`. If its process ended before, the engine does so at the next request, or the next
 ///    engine when it opens the database.
 ///

@@ -60,8 +60,8 @@ package struct CompactionTotals: Sendable, Hashable {
 ///     25       n      runs: bytes done (8) and in all (8)
 ///                     statistics: JSON as a text
 ///                     compacted: bytes read (8), written (8), of tables before (8) and after (8)
-///                     checkpoint: last commit (8), tables linked (8), copied (8), their bytes (8), segments copied (8),
-///                     their bytes (8)
+///                     checkpoint: last commit (8), tables linked (8), copied (8), their bytes (8), segments copied
+///                     (8), their bytes (8)
 ///                     failed: name of the code, message, and file or nothing, each as a text
 struct AnswerFile: Sendable {
   static let magic: UInt64 = 0x534e_4145_5652_4156

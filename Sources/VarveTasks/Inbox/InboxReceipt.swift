@@ -2,9 +2,9 @@ internal import Foundation
 
 /// What a process that applies commands of the inbox does with those of one call of `TaskInbox.sendForAnswer(_:)`.
 ///
-/// The process writes its answer when it has applied the commands, in the file `inbox/ID.answer`: a JSON object with the
-/// member `applied`, an array with the number of tasks, queues or rows that each command has changed. An answer that
-/// nobody reads within a day is removed.
+/// The process writes its answer when it has applied the commands, in the file `inbox/ID.answer`: a JSON object with
+/// the member `applied`, an array with the number of tasks, queues or rows that each command has changed. An answer
+/// that no one reads within a day is removed.
 ///
 /// Safe from any thread and any process.
 public struct InboxReceipt: Sendable {

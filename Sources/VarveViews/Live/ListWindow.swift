@@ -1,7 +1,8 @@
 /// The rows of a list that are loaded: so many at one end, counted through all sections.
 ///
-/// A window at its end stays there when rows are inserted at it. A jump to rows elsewhere leaves the end: the window then
-/// keeps its rows, also if those between them and the end are deleted, until a jump or `grow` reaches the end again.
+/// A window at its end stays there when rows are inserted at it. A jump to rows elsewhere leaves the end: the window
+/// then keeps its rows, also if those between them and the end are deleted, until a jump or `grow` reaches the end
+/// again.
 public struct ListWindow: Hashable, Sendable {
   /// The end of the list at which the window is at first.
   public let edge: ListEdge

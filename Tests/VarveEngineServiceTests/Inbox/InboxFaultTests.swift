@@ -71,7 +71,7 @@ struct InboxFaultTests {
     lock.release()
   }
 
-  @Test func `a request that nobody takes in time is withdrawn`() throws {
+  @Test func `a request that no one takes in time is withdrawn`() throws {
     try Engine.open(at: path).close()
     let lock = try files.lock(path + "/LOCK")
     LockNote(.requests).write(to: lock)
@@ -81,13 +81,13 @@ struct InboxFaultTests {
     lock.release()
   }
 
-  @Test func `a database that nobody has open has nobody to ask`() throws {
+  @Test func `a database that no process has open has no one to ask`() throws {
     try Engine.open(at: path).close()
     let outcome = try RequestSender(at: path, patience: Self.patience).send(.flush)
     guard case .ended(wasTaken: false) = outcome else { Issue.record("\(outcome)"); return }
   }
 
-  @Test func `a request that an engine left behind is carried out by the next one, and what it had taken is removed`()
+  @Test func `a request that an ended engine has left is carried out by the next one, and what it had taken is removed`()
     throws
   {
     try Engine.open(at: path).close()

@@ -94,7 +94,7 @@ struct ObservationTests {
     #expect(database.core.changes.subscriptionCount == 2)
   }
 
-  @Test func `a row that can't be decoded is thrown, and its observation goes on`() async throws {
+  @Test func `a row that can't be decoded is thrown, and its observation continues`() async throws {
     try database.put("a")
     let observation = database.observe(ChangedNote.self, key: "a", in: "notes")
     var notes = observation.makeAsyncIterator()

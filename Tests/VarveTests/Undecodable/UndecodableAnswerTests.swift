@@ -46,107 +46,131 @@ struct UndecodableAnswerTests {
   /// Checks all answers of a format that does not throw.
   private func check<Format: LampFormat>(_ format: Format.Type, _ history: LampHistory) async throws {
     let (database, lamps) = try await LampShop().open(format, history)
-    let expected = Self.expected(format, history)
-    let all = lamps.query
-    let (ids, skipped) = (expected.ids, expected.skipped)
-    let isThere = ids.contains(Self.bad)
-    func read(_ skipped: Int, _ body: (ReadTransaction) throws -> Void) throws {
-      try Self.reading(database, skipped: skipped, body)
-    }
-
-    // By identifier.
-    try read(skipped) { tx throws in
-      #expect(try (lamps.load(Self.bad, in: tx) != nil) == isThere)
-      #expect(try lamps.load(ids: [1, Self.bad, 9], in: tx).map { $0?.id } == [1, isThere ? 3 : nil, nil])
-      #expect(try lamps.contains(Self.bad, in: tx) == isThere)
-      #expect(try lamps.contains(1, in: tx))
-    }
-    #expect(try await lamps.load(Self.bad)?.name == (isThere ? "unknown" : nil))
-
-    // Scans of the store.
-    try read(skipped) { tx throws in
-      #expect(try Array(lamps.load(..., in: tx)).map(\.id) == ids)
-      #expect(try Array(lamps.load(..., descending: true, limit: 5, in: tx)).count == 5)
-      #expect(try lamps.load(2...4, in: tx).count() == (isThere ? 3 : 2))
-      #expect(try lamps.count(in: tx) == ids.count)
-      #expect(try lamps.count(2...4, in: tx) == (isThere ? 3 : 2))
-      #expect(try Array(lamps.ids(in: tx)) == ids)
-      #expect(try lamps.ids(limit: 3, in: tx).count() == 3)
-      #expect(try Array(lamps.ids(descending: true, limit: 4, in: tx)) == Array(ids.reversed().prefix(4)))
-    }
-    let rows = lamps.load(...)
-    #expect(try await rows.collect().map(\.id) == ids)
-    #expect(rows.skippedRows.count == skipped)
-    #expect(try await lamps.count == ids.count)
-
-    // Queries: every kind of answer agrees.
-    for query in [all, all.sorted(by: \.id), all.sorted(by: \.watt).scan(), all.filter { $0.room == "hall" }] {
-      try read(skipped) { tx throws in
-        let found = try query.fetch(in: tx)
-        #expect(Set(found.map(\.id)) == Set(ids))
-        #expect(try query.count(in: tx) == found.count)
-        #expect(try query.ids(in: tx) == found.map(\.id))
-        #expect(try query.exists(in: tx))
-        #expect(try query.first(in: tx) == found.first)
-        #expect(try query.values(of: \.watt, in: tx) == found.map(\.watt))
-        #expect(try query.sum(of: \.watt, in: tx) == expected.watts.reduce(0, +))
-        #expect(try query.average(of: \.watt, in: tx) == Double(expected.watts.reduce(0, +)) / Double(ids.count))
-        #expect(try query.min(of: \.watt, in: tx) == expected.watts.min())
-        #expect(try query.max(of: \.watt, in: tx) == 60)
-        #expect(try query.distinct(\.watt, in: tx) == expected.watts.sorted())
-        #expect(try query.grouped(by: \.room, in: tx) == [QueryGroup(value: "hall", count: ids.count)])
-        #expect(try query.grouped(by: \.room, summing: \.watt, in: tx).first?.sum == expected.watts.reduce(0, +))
-        #expect(try query.explain(in: tx).decodesEachRow && query.explain(in: tx).countedIndex == nil)
-      }
-    }
-    #expect(try await all.rows().collect().count == ids.count)
-    try read(skipped) { tx throws in
-      #expect(try all.sorted(by: \.name).fetch(in: tx).map(\.id) == expected.byName)
-      #expect(try all.sorted(by: \.name, descending: true).ids(in: tx) == expected.byName.reversed())
-    }
-
-    // Pages, in both directions, with an index that has the order and without one.
-    for size in 1...4 {
-      let byName = [all.sorted(by: \.name), all.sorted(by: \.name, descending: true)]
-      for query in byName + [all, all.sorted(by: \.color.text)] {
-        let whole = try await query.fetch()
-        var page = try await query.page(size: size)
-        var paged = page.instances
-        while let cursor = page.lastCursor, page.hasMore, paged.count <= 12 {
-          page = try await query.page(after: cursor, size: size)
-          paged += page.instances
-        }
-        #expect(paged == whole, "pages of \(size)")
-        page = try await query.page(before: nil, size: size)
-        paged = page.instances
-        while let cursor = page.firstCursor, page.hasMore, paged.count <= 12 {
-          page = try await query.page(before: cursor, size: size)
-          paged = page.instances + paged
-        }
-        #expect(paged == whole, "pages of \(size), backward")
-      }
-    }
-
-    // Calls that name an index have the rows that it has.
-    let isIn = isThere
-    try read(skipped == 1 && history == .indexed ? 1 : 0) { tx throws in
-      #expect(try Array(lamps.load(.all, from: \.byName, in: tx)).map(\.id) == expected.byName)
-      #expect(try lamps.count(.all, from: \.byName, in: tx) == expected.byName.count)
-      #expect(try lamps.count(.all, from: \.byRoom, in: tx) == ids.count)
-      #expect(try (lamps.load(.value(Self.bad), from: \.one, in: tx) != nil) == isIn)
-      let inRoom = all.filter { $0.room == "hall" }.sorted(by: \.id)
-      let places = isIn || history == .indexed ? 6 : 5
-      #expect(try inRoom.ids(at: 0..<10, in: tx).count == places)
-      #expect(try inRoom.fetch(at: 0..<10, in: tx).count == ids.count)
-      #expect(try inRoom.offset(of: 6, in: tx) == places - 1)
-      #expect(try all.sectioned(by: \.room).count(in: tx) == places)
-    }
-    #expect(try await lamps.undecodableRows().map(\.key.text) == ["3"])
-    #expect(try await lamps.undecodableRows(limit: 0).isEmpty)
-    let listed = history == .listed && !isThere ? 1 : 0
-    #expect(try await lamps.unindexedRows().count == listed)
-    #expect(try await lamps.verifyIndexes().isEmpty == (history == .listed))
+    let check = Check(database: database, lamps: lamps, history: history, expected: Self.expected(format, history))
+    try await check.identifiers()
+    try await check.scans()
+    try await check.queries()
+    try await check.pages()
+    try await check.indexes()
     try await database.close()
+  }
+
+  private struct Check<Format: LampFormat> {
+    let database: Database
+    let lamps: Store<Format>
+    let history: LampHistory
+    let expected: Expected
+
+    var all: StoreQuery<Format> { lamps.query }
+    var ids: [Int] { expected.ids }
+    var skipped: Int { expected.skipped }
+    var bad: Int { UndecodableAnswerTests.bad }
+    var isThere: Bool { ids.contains(bad) }
+
+    func read(_ skipped: Int, _ body: (ReadTransaction) throws -> Void) throws {
+      try UndecodableAnswerTests.reading(database, skipped: skipped, body)
+    }
+
+    func identifiers() async throws {
+      try read(skipped) { tx throws in
+        #expect(try (lamps.load(bad, in: tx) != nil) == isThere)
+        #expect(try lamps.load(ids: [1, bad, 9], in: tx).map { $0?.id } == [1, isThere ? 3 : nil, nil])
+        #expect(try lamps.contains(bad, in: tx) == isThere)
+        #expect(try lamps.contains(1, in: tx))
+      }
+      #expect(try await lamps.load(bad)?.name == (isThere ? "unknown" : nil))
+    }
+
+    func scans() async throws {
+      try read(skipped) { tx throws in
+        #expect(try Array(lamps.load(..., in: tx)).map(\.id) == ids)
+        #expect(try Array(lamps.load(..., descending: true, limit: 5, in: tx)).count == 5)
+        #expect(try lamps.load(2...4, in: tx).count() == (isThere ? 3 : 2))
+        #expect(try lamps.count(in: tx) == ids.count)
+        #expect(try lamps.count(2...4, in: tx) == (isThere ? 3 : 2))
+        #expect(try Array(lamps.ids(in: tx)) == ids)
+        #expect(try lamps.ids(limit: 3, in: tx).count() == 3)
+        #expect(try Array(lamps.ids(descending: true, limit: 4, in: tx)) == Array(ids.reversed().prefix(4)))
+      }
+      let rows = lamps.load(...)
+      #expect(try await rows.collect().map(\.id) == ids)
+      #expect(rows.skippedRows.count == skipped)
+      #expect(try await lamps.count == ids.count)
+    }
+
+    /// Every kind of answer of a query agrees.
+    func queries() async throws {
+      for query in [all, all.sorted(by: \.id), all.sorted(by: \.watt).scan(), all.filter { $0.room == "hall" }] {
+        try read(skipped) { tx throws in
+          let found = try query.fetch(in: tx)
+          #expect(Set(found.map(\.id)) == Set(ids))
+          #expect(try query.count(in: tx) == found.count)
+          #expect(try query.ids(in: tx) == found.map(\.id))
+          #expect(try query.exists(in: tx))
+          #expect(try query.first(in: tx) == found.first)
+          #expect(try query.values(of: \.watt, in: tx) == found.map(\.watt))
+          #expect(try query.sum(of: \.watt, in: tx) == expected.watts.reduce(0, +))
+          #expect(try query.average(of: \.watt, in: tx) == Double(expected.watts.reduce(0, +)) / Double(ids.count))
+          #expect(try query.min(of: \.watt, in: tx) == expected.watts.min())
+          #expect(try query.max(of: \.watt, in: tx) == 60)
+          #expect(try query.distinct(\.watt, in: tx) == expected.watts.sorted())
+          #expect(try query.grouped(by: \.room, in: tx) == [QueryGroup(value: "hall", count: ids.count)])
+          #expect(try query.grouped(by: \.room, summing: \.watt, in: tx).first?.sum == expected.watts.reduce(0, +))
+          #expect(try query.explain(in: tx).decodesEachRow && query.explain(in: tx).countedIndex == nil)
+        }
+      }
+      #expect(try await all.rows().collect().count == ids.count)
+      try read(skipped) { tx throws in
+        #expect(try all.sorted(by: \.name).fetch(in: tx).map(\.id) == expected.byName)
+        #expect(try all.sorted(by: \.name, descending: true).ids(in: tx) == expected.byName.reversed())
+      }
+    }
+
+    /// In both directions, with an index that has the order and without one.
+    func pages() async throws {
+      for size in 1...4 {
+        let byName = [all.sorted(by: \.name), all.sorted(by: \.name, descending: true)]
+        for query in byName + [all, all.sorted(by: \.color.text)] {
+          let whole = try await query.fetch()
+          var page = try await query.page(size: size)
+          var paged = page.instances
+          while let cursor = page.lastCursor, page.hasMore, paged.count <= 12 {
+            page = try await query.page(after: cursor, size: size)
+            paged += page.instances
+          }
+          #expect(paged == whole, "pages of \(size)")
+          page = try await query.page(before: nil, size: size)
+          paged = page.instances
+          while let cursor = page.firstCursor, page.hasMore, paged.count <= 12 {
+            page = try await query.page(before: cursor, size: size)
+            paged = page.instances + paged
+          }
+          #expect(paged == whole, "pages of \(size), backward")
+        }
+      }
+    }
+
+    /// Calls that name an index have the rows that it has.
+    func indexes() async throws {
+      let isIn = isThere
+      try read(skipped == 1 && history == .indexed ? 1 : 0) { tx throws in
+        #expect(try Array(lamps.load(.all, from: \.byName, in: tx)).map(\.id) == expected.byName)
+        #expect(try lamps.count(.all, from: \.byName, in: tx) == expected.byName.count)
+        #expect(try lamps.count(.all, from: \.byRoom, in: tx) == ids.count)
+        #expect(try (lamps.load(.value(bad), from: \.one, in: tx) != nil) == isIn)
+        let inRoom = all.filter { $0.room == "hall" }.sorted(by: \.id)
+        let places = isIn || history == .indexed ? 6 : 5
+        #expect(try inRoom.ids(at: 0..<10, in: tx).count == places)
+        #expect(try inRoom.fetch(at: 0..<10, in: tx).count == ids.count)
+        #expect(try inRoom.offset(of: 6, in: tx) == places - 1)
+        #expect(try all.sectioned(by: \.room).count(in: tx) == places)
+      }
+      #expect(try await lamps.undecodableRows().map(\.key.text) == ["3"])
+      #expect(try await lamps.undecodableRows(limit: 0).isEmpty)
+      let listed = history == .listed && !isThere ? 1 : 0
+      #expect(try await lamps.unindexedRows().count == listed)
+      #expect(try await lamps.verifyIndexes().isEmpty == (history == .listed))
+    }
   }
 
   @Test("a format that skips leaves the row out of every answer, and says so", arguments: LampHistory.allCases)

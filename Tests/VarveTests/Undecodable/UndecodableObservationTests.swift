@@ -21,7 +21,7 @@ struct UndecodableObservationTests {
     return (database, lamps)
   }
 
-  @Test("an observer of a row gets nil or the stand-in, and goes on")
+  @Test("an observer of a row gets nil or the stand-in, and continues")
   func row() async throws {
     let (database, lamps) = try await open(SkippingLamps.self)
     var seen = lamps.observe(3).makeAsyncIterator()
@@ -39,7 +39,7 @@ struct UndecodableObservationTests {
     try await other.close()
   }
 
-  @Test("an observer of a format that throws gets the error, and goes on")
+  @Test("an observer of a format that throws gets the error, and continues")
   func throwing() async throws {
     let (database, lamps) = try await open(ThrowingLamps.self)
     var row = lamps.observe(3).makeAsyncIterator()
@@ -115,7 +115,7 @@ struct UndecodableObservationTests {
     while !condition() { await Task.yield() }
   }
 
-  @Test("live values of a format that throws keep what they show, and go on")
+  @Test("live values of a format that throws keep what they show, and continue")
   @MainActor func live() async throws {
     let (database, lamps) = try await open(ThrowingLamps.self)
     let list = LiveQuery(lamps.query.sorted(by: \.id).scan())

@@ -15,7 +15,7 @@ final class OpenExtension {
     var families: [StorageFamily?]
   }
 
-  /// Behind a pointer, because fields of a class would be checked for exclusive access with each entry that is written.
+  /// At a pointer, because fields of a class would be checked for exclusive access with each entry that is written.
   private let state: StatePointer<State>
   /// The transaction, until it ends; its end breaks the reference cycle, because the transaction owns the extension's
   /// object, which owns this one.

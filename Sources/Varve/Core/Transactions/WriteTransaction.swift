@@ -44,8 +44,8 @@ public final class WriteTransaction: ReadTransaction {
   /// The number of rows that were added to each collection minus those that were removed, which is written once, with
   /// the commit.
   private var addedRows: [AddedRows] = []
-  /// The changes of counted parts. Behind a pointer, because a field of a class would be checked for exclusive access
-  /// with each entry that is counted.
+  /// The changes of counted parts. They are at a pointer, because a field of a class would be checked for exclusive
+  /// access with each entry that is counted.
   var countedWrites: CountedWrites {
     @inline(__always) _read { yield counted.pointee }
     @inline(__always) _modify { yield &counted.pointee }
