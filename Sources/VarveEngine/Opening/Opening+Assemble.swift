@@ -214,8 +214,8 @@ extension Opening {
         // unknown whether all blocks of a pooled file are still allocated, as a mapping needs: a copy may have left
         // holes.
         case .currentTemporary, .statistics, .pooledLog: true
-        // A request that no engine has taken is carried out by this one. The sender that waits for another one knows that its
-        // engine has ended.
+        // A request that no engine has taken is carried out by this one. The sender that waits for another one knows
+        // that its engine has ended.
         case .inbox(let name): name.kind != .request
         case .lock, .current, .shared, .reserve: false
         }

@@ -200,7 +200,8 @@ extension TaskScheduler {
     }
   }
 
-  /// Applies a command. Returns the number of tasks, queues or rows that it has changed, or `nil` if it changes nothing.
+  /// Applies a command. Returns the number of tasks, queues or rows that it has changed, or `nil` if it changes
+  /// nothing.
   private static func apply(
     _ command: InboxCommand, _ accepted: [String: AcceptedType], _ tx: WriteTransaction
   ) throws -> Int? {
