@@ -87,7 +87,7 @@ struct InboxFaultTests {
     guard case .ended(wasTaken: false) = outcome else { Issue.record("\(outcome)"); return }
   }
 
-  @Test func `a request that an ended engine has left is carried out by the next one, and what it had taken is removed`()
+  @Test func `a request that an ended engine has left is carried out by the next, and what it had taken is removed`()
     throws
   {
     try Engine.open(at: path).close()
