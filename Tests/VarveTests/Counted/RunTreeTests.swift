@@ -90,7 +90,7 @@ struct RunTreeTests {
     var tree = RunTree(
       (0..<500).map { RunTree.Piece(separator: $0 == 0 ? [] : [UInt8($0 / 250), UInt8($0 % 250)], count: 1) })
     unsafe tree.add(1, at: ([1, 3, 9] as [UInt8]).span.bytes)
-    tree.add(1, at: [0, 7])
+    unsafe tree.add(1, at: ([0, 7] as [UInt8]).span.bytes)
     var marked: [[UInt8]] = []
     tree.forEachMarked { marked.append($0.separator) }
     #expect(marked == [[0, 7], [1, 3]])
