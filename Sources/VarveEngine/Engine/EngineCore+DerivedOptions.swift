@@ -79,6 +79,13 @@ extension EngineCore {
           ? "statistics go to STATS about once a second while something changes"
           : "not asked for, read-only, or files that other processes don't see"),
       .init(
+        .observation, "takesRequests", options.takesRequests && !options.readOnly,
+        "as the options say, and never read-only: other processes of the same user may request a checkpoint"),
+      .init(
+        .observation, "backupFolders",
+        options.backupFolders.isEmpty ? "none" : options.backupFolders.joined(separator: ", "),
+        "as the options say: folders for requested checkpoints, besides the one that contains the database"),
+      .init(
         .observation, "longLivedNanoseconds", EngineWatch.longLivedNanoseconds,
         "a constant: listeners are notified of snapshots and cursors that are older"),
       .init(
