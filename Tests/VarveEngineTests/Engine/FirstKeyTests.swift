@@ -13,9 +13,9 @@ struct FirstKeyTests {
     for _ in 0..<2_000 {
       let first = random.below(7_000)
       let lower = random.oneIn(9) ? nil : MultiGetTests.key(first)
-      // Some ranges have at most one key.
-      let end = random.oneIn(9) ? first + 1 : random.below(7_000)
-      let upper = random.oneIn(9) ? nil : MultiGetTests.key(end)
+      // Some ranges have one key, or none if the key is not there.
+      let end = random.oneIn(9) ? MultiGetTests.key(first) + [0] : MultiGetTests.key(random.below(7_000))
+      let upper = random.oneIn(9) ? nil : end
       if let lower, let upper, !lower.lexicographicallyPrecedes(upper) { continue }
       let bounds = CursorBounds(lower: lower, upper: upper)
       for family in [nil, counters] {
