@@ -1,4 +1,4 @@
-// What looks like a condition and is none: each is a single error of the compiler that says what to write.
+// What looks like a condition and is not one: each is a single error of the compiler that says what to write.
 
 private func refused<Result>() -> Result { fatalError("the compiler accepts no call of what is unavailable") }
 

@@ -35,7 +35,7 @@ struct AnswerReading<Format: RowFormat>: Sendable {
     do { row = try StoredRow(key: key, bytes: bytes, info: info) } catch let error as DatabaseError
       where error.isOfUndecodableRow
     { return standIn(key, nil, error, skipped) }
-    // An error of the storage that reads the metadata is none of the row.
+    // An error of the storage that reads the metadata does not concern the row.
     let metadata = Format.readsMetadata && row.header.hasMetadata ? try metadata() : nil
     do { return try access.instance(row) { metadata } } catch let error as DatabaseError
       where error.isOfUndecodableRow
