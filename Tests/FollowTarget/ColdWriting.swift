@@ -15,7 +15,7 @@ struct ColdWriting {
 
   init(path: String) throws {
     engine = try Engine.open(at: path, options: Self.options)
-    cold = try engine.families.first { $0.name == ColdFamily.name } ?? engine.createFamily(ColdFamily.name)
+    cold = try engine.openFamily(ColdFamily.name)
   }
 
   /// Commits batches up to the last number, and acknowledges each.

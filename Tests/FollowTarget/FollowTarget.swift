@@ -73,7 +73,7 @@ struct Writing {
     options.cacheSize = 1 << 20
     options.logSegmentSize = 64 << 10
     engine = try Engine.open(at: path, options: options)
-    pair = try engine.families.first { $0.name == "pair" } ?? engine.createFamily("pair")
+    pair = try engine.openFamily("pair")
   }
 
   func run(from first: UInt64, to last: UInt64) throws {

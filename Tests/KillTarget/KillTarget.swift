@@ -37,7 +37,7 @@ struct KillTarget {
     options.cacheSize = 1 << 20
     options.logSegmentSize = 256 << 10
     let engine = try Engine.open(at: arguments[1], options: options)
-    let pair = try engine.families.first { $0.name == "pair" } ?? engine.createFamily("pair")
+    let pair = try engine.openFamily("pair")
     var number = first
     while true {
       try commit(number, engine, pair)

@@ -59,8 +59,8 @@ struct WriterCommand: ParsableCommand {
   func run() throws {
     let workload = Workload(seed: seed, writeCount: writes)
     let engine = try Engine.open(at: database, options: WriterSettings.options)
-    let writes = try engine.findFamily(named: WriterSettings.writes)
-    let marks = try engine.findFamily(named: WriterSettings.marks)
+    let writes = try engine.openFamily(WriterSettings.writes)
+    let marks = try engine.openFamily(WriterSettings.marks)
     var batch = WriteBatch()
     var userBytes: UInt64 = 0
     for number in firstBatch..<workload.batchCount {
@@ -115,13 +115,5 @@ struct WriterMetrics: Codable {
     bytesFlushed = statistics.bytesFlushed
     bytesCompactionRead = statistics.bytesCompactionRead
     bytesCompactionWritten = statistics.bytesCompactionWritten
-  }
-}
-
-extension Engine {
-  /// Returns the family with a name, which is created if it is missing.
-  func findFamily(named name: String) throws -> ColumnFamily {
-    if let family = families.first(where: { $0.name == name }) { return family }
-    return try createFamily(name)
   }
 }

@@ -53,12 +53,7 @@ extension BackgroundWork {
     try familyChanges.withLock { (_) throws(EngineError) in
       if family.isDropped { throw CommitPipeline.droppedError(family) }
       let old = family.options
-      guard options.mergeOperator == old.mergeOperator, options.isVolatile == old.isVolatile else {
-        throw EngineError(
-          .invalidArgument,
-          "column family \"\(family.name)\" keeps its merge operator (\(old.mergeOperator ?? "none")) and stays \(old.isVolatile ? "volatile" : "durable"): what it holds was written with these"
-        )
-      }
+      try family.requireForm(of: options)
       guard options != old else { return }
       try requireSpace()
       var edit = VersionEdit()
@@ -94,6 +89,18 @@ extension BackgroundWork {
       compactions.didDrop(family.id)
       pipeline.memory.didFlush(frozen)
       metrics.events.emit(.familyDropped(name: family.name, id: family.id))
+    }
+  }
+}
+
+extension FamilyState {
+  /// Throws `.invalidArgument` if options differ in what can't be changed: the merge operator and the volatility.
+  func requireForm(of other: FamilyOptions) throws(EngineError) {
+    guard other.mergeOperator == options.mergeOperator, other.isVolatile == options.isVolatile else {
+      throw EngineError(
+        .invalidArgument,
+        "column family \"\(name)\" keeps its merge operator (\(options.mergeOperator ?? "none")) and stays "
+          + "\(options.isVolatile ? "volatile" : "durable"): what it holds was written with these")
     }
   }
 }

@@ -63,6 +63,32 @@ public final class Engine: Sendable {
     return family
   }
 
+  /// Returns the family with a name, and creates it if it does not exist.
+  ///
+  /// With options, an existing family must have the same merge operator and volatility, which can't be changed; its
+  /// other options stay as they are (see `setOptions`). Without options, a family that exists is returned as it is.
+  /// Several threads may call this at once for one name.
+  ///
+  /// Throws `.invalidArgument` if the existing family differs, and like `createFamily`.
+  /// Complexity: O(1) if the family exists.
+  public func openFamily(
+    _ name: String, options familyOptions: FamilyOptions? = nil
+  ) throws(EngineError) -> ColumnFamily {
+    while true {
+      try core.requireOpen()
+      if let family = core.registry.named(name) {
+        if let familyOptions { try core.state(of: family).requireForm(of: familyOptions) }
+        return family
+      }
+      do throws(EngineError) {
+        return try createFamily(name, options: familyOptions ?? FamilyOptions())
+      } catch {
+        // Another thread has created it.
+        guard error.code == .alreadyExists else { throw error }
+      }
+    }
+  }
+
   /// Creates a family, which is durable before it can be written to.
   ///
   /// Throws `.alreadyExists`, `.invalidArgument` for an empty or too long name, and `.limitExceeded`

@@ -58,6 +58,7 @@ package struct RequestSender {
       if let answer = try read(id) {
         if answer.isFinal {
           try? fileSystem.remove(path(InboxFileName(id, .answer)))
+          try waitForRemoval(id, note)
           return outcome(answer)
         }
         progress(answer)
@@ -84,6 +85,16 @@ package struct RequestSender {
             + "or could not write; is the disk full?",
           file: path)
       }
+      clock.pause(Self.pause)
+    }
+  }
+
+  /// Waits until the engine has removed a request that it has answered, so that a caller finds no file of it. An engine
+  /// that can't remove it is not waited for longer than `patience`.
+  private func waitForRemoval(_ id: UInt64, _ note: LockNote) throws(EngineError) {
+    let start = clock.now()
+    while try fileSystem.attributes(path(InboxFileName(id, .taken))) != nil, clock.now() - start <= patience {
+      if try hasEnded(note, probes: false) { return }
       clock.pause(Self.pause)
     }
   }

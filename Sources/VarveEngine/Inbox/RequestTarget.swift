@@ -1,8 +1,8 @@
 /// Decides where an engine makes a checkpoint that another process requests.
 ///
 /// The engine writes with its own permissions, so it writes only where the owner of the database can expect copies of
-/// it: in the directory that contains the database, in the folders that the program names, and in folders below them,
-/// but not in the database. The root directory counts only if the program names it.
+/// it: in the directory that contains the database, in the folders that the program names, and in folders below them.
+/// (`CheckpointJob` refuses the database itself.) The root directory counts only if the program names it.
 struct RequestTarget {
   let databasePath: String
   let folders: [String]
@@ -23,9 +23,6 @@ struct RequestTarget {
     }
     let parent = try fileSystem.realPath(slash == path.startIndex ? "/" : String(path[..<slash]))
     let database = try fileSystem.realPath(databasePath)
-    guard !Self.contains(database, parent) else {
-      throw EngineError(.permissionDenied, "a checkpoint is not made in the database itself", file: target)
-    }
     guard try allowed(database).contains(where: { Self.contains($0, parent) }) else {
       throw EngineError(
         .permissionDenied,

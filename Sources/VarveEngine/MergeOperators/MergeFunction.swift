@@ -40,7 +40,9 @@ struct MergeFunction: Sendable {
     }
     return EngineError(
       .mergeFailed,
-      "merge operator \"\(function.mergeOperator.name)\" refused the \(operands.count) operands of key \(key.printable), of \(operands.byteCount) bytes; a value has at most \(Limits.valueSizeMaximum)"
+      "merge operator \"\(function.mergeOperator.name)\" can't merge the operands of key \(key.printable) with the stored value: "
+        + "one of the \(operands.count) operands (\(operands.byteCount) bytes in all), or the value, does not have the form that it takes, "
+        + "or the result has more than \(Limits.valueSizeMaximum) bytes"
     )
   }
 }

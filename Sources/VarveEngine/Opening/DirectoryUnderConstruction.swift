@@ -20,6 +20,24 @@ package struct DirectoryUnderConstruction {
     self.fileSystem = fileSystem
   }
 
+  /// Throws `.invalidArgument` if the target is in the directory of a database or below it, where every file is one of
+  /// the database's own. The path of the database is in the same file system as the target.
+  package func requireOutside(_ database: String) throws(EngineError) {
+    let error = EngineError(
+      .invalidArgument, "\(purpose) is not made in the directory of a database, which holds only its own files",
+      file: target)
+    if target.hasPrefix(database + "/") { throw error }
+    guard let identity = try fileSystem.attributes(database)?.identity else { return }
+    // A parent is found by its identity, because the path may lead through links.
+    var path = Opening.parent(of: target) ?? "/"
+    var last: FileIdentity?
+    while let found = try fileSystem.attributes(path)?.identity, found != last {
+      if found == identity { throw error }
+      last = found
+      path += "/.."
+    }
+  }
+
   /// Creates the workspace. Throws unless the target is free: it does not exist, or is an empty directory.
   ///
   /// Removes the leftover of an earlier attempt, and no other file.

@@ -35,6 +35,7 @@ struct SalvageJob {
     let lock = survey.files.contains(.lock) ? try takeLock(survey) : nil
     defer { lock?.release() }
     let directory = DirectoryUnderConstruction(target, purpose: "a salvage", suffix: "salvage", fileSystem)
+    try directory.requireOutside(source)
     try directory.prepare()
     do throws(EngineError) {
       let report = try build(survey, directory.workspace)

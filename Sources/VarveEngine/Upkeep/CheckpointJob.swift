@@ -58,6 +58,7 @@ struct CheckpointJob {
   }
 
   func run() throws(EngineError) -> CheckpointReport {
+    if isSameFileSystem { try directory.requireOutside(engine.path) }
     let holdsUnlogged = pipeline.lead { lead in engine.registry.all.contains { $0.state.holdsUnlogged(lead) } }
     if holdsUnlogged { try engine.background.flushAll() }
     try directory.prepare()

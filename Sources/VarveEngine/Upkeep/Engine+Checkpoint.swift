@@ -17,9 +17,9 @@ extension Engine {
   /// With `fileSystem`, the checkpoint is created in that file system, and everything is copied. Use it to write a
   /// database in memory to a disk.
   ///
-  /// Throws `.alreadyExists` if the target is not empty, `.locked` while another checkpoint to it is running,
-  /// `.notFound` if the parent directory does not exist, `.readOnly` for a read-only engine, and errors of the file
-  /// system.
+  /// Throws `.alreadyExists` if the target is not empty, `.invalidArgument` if it is in the directory of this database,
+  /// `.locked` while another checkpoint to it is running, `.notFound` if the parent directory does not exist,
+  /// `.readOnly` for a read-only engine, and errors of the file system.
   ///
   /// Complexity: O(tables + bytes of the log). Writers wait while the last commit is chosen, at most for one sync of
   /// the MANIFEST in progress. While the call runs, the log may grow beyond its bound, and no table or segment that the

@@ -54,6 +54,34 @@ struct CheckpointTests {
   }
 
   @Test(arguments: Disk.allCases)
+  func `a checkpoint or a salvage in the directory of the database is refused, and leaves no file`(disk: Disk) throws {
+    let (fileSystem, directory, keeper) = try disk.make()
+    let database = directory + "/db"
+    let engine = try Self.open(fileSystem, at: database)
+    try engine.put([1], [2])
+    var targets = [database + "/copy", database + "/./copy"]
+    if let keeper {
+      try makeLink(keeper.path + "/link", to: database)
+      try fileSystem.createDirectory(database + "/below")
+      targets += [keeper.path + "/link/copy", database + "/below/copy"]
+    }
+    for target in targets {
+      let error = #expect(throws: EngineError.self) { try engine.checkpoint(to: target) }
+      #expect(error?.code == .invalidArgument && error?.file == target, "\(error as Any)")
+    }
+    if keeper != nil { try fileSystem.removeDirectory(database + "/below") }
+    #expect(try engine.verify().faults.isEmpty)
+    try engine.close()
+    let error = #expect(throws: EngineError.self) {
+      try Engine.salvage(
+        from: database, to: targets[0], options: DamageFixture.options(),
+        environment: DirectoryImage.environment(fileSystem, seed: 5))
+    }
+    #expect(error?.code == .invalidArgument, "\(error as Any)")
+    #expect(try fileSystem.list(database).allSatisfy { !$0.contains("copy") })
+  }
+
+  @Test(arguments: Disk.allCases)
   func `a checkpoint holds what the database holds, in all families`(disk: Disk) throws {
     let (fileSystem, directory, keeper) = try disk.make()
     let fixture = try DamageFixture(.killed)

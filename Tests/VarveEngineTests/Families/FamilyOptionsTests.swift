@@ -96,4 +96,42 @@ struct FamilyOptionsTests {
     #expect(throws: EngineError.self) { try engine.sync(through: SequenceNumber(second.value + 1)) }
     try engine.close()
   }
+
+  @Test func `a family is opened or created, with what can't be changed as its options say`() throws {
+    let environment = EngineEnvironment.inMemory()
+    var engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
+    let options = FamilyOptions(compression: .zstd, mergeOperator: "varve.counter")
+    let family = try engine.openFamily("f", options: options)
+    #expect(family.options == options)
+    #expect(try engine.openFamily("f").id == family.id)
+    #expect(try engine.openFamily("f", options: FamilyOptions(mergeOperator: "varve.counter")).options == options)
+    for wrong in [FamilyOptions(), FamilyOptions(mergeOperator: "varve.counter", isVolatile: true)] {
+      let error = #expect(throws: EngineError.self) { try engine.openFamily("f", options: wrong) }
+      #expect(error?.code == .invalidArgument && error?.message.contains("\"f\"") == true, "\(error as Any)")
+    }
+    #expect(try engine.openFamily("default").id == engine.defaultFamily.id)
+    #expect(throws: EngineError.self) { try engine.openFamily("") }
+    try engine.close()
+    #expect(throws: EngineError.self) { try engine.openFamily("f") }
+    var readOnly = EngineTests.options()
+    readOnly.readOnly = true
+    engine = try Engine.open(at: "/db", options: readOnly, environment: environment)
+    #expect(try engine.openFamily("f", options: options).options == options)
+    let error = #expect(throws: EngineError.self) { try engine.openFamily("g") }
+    #expect(error?.code == .readOnly)
+    try engine.close()
+  }
+
+  @Test func `threads that open a family at once all get the one that one of them has created`() async throws {
+    let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
+    for round in 0..<50 {
+      let found = try await withThrowingTaskGroup(of: FamilyID.self) { group in
+        for _ in 0..<4 { group.addTask { try engine.openFamily("family \(round)").id } }
+        return try await group.reduce(into: Set()) { $0.insert($1) }
+      }
+      #expect(found.count == 1)
+    }
+    #expect(engine.families.count == 51)
+    try engine.close()
+  }
 }
