@@ -238,7 +238,7 @@ struct LiveFaultTests {
     try await closed
     await waitUntil { !list.isFiltering }
     list.filter { $0.id == 1 }
-    // The scope hears of the close on the main actor, perhaps after this call.
+    // The scope is notified of the close on the main actor, perhaps after this call.
     await waitUntil { !list.isFiltering }
     #expect(list.text == "a:0,1,2")
     // What is made later says why it is empty, and the others stay as they are.
