@@ -16,10 +16,7 @@ package enum EngineRequest: Sendable, Hashable {
 /// Little-endian; a text is a varint with its size, and UTF-8. On disk: never change.
 ///
 ///     offset   bytes
-///     0        8      magic, "VARVEREQ"
-///     8        4      version of this format, 1
-///     12       4      CRC-32C of everything after it
-///     16       8      id, which is also part of the name
+///     0        24     header (`InboxHeader`), magic "VARVEREQ"
 ///     24       8      process id of the sender
 ///     32       8      when the sender's process began, as the system counts it; 0: not known
 ///     40       8      the namespace of the sender's process id; 0: not known
@@ -27,12 +24,8 @@ package enum EngineRequest: Sendable, Hashable {
 ///     49       n      compact: family, lower key and upper key, each as a byte that is 1 if there is one, and then its
 ///                     bytes as a text; checkpoint: the path of the target as a text
 struct RequestFile: Sendable, Equatable {
-  static let magic: UInt64 = 0x5145_5245_5652_4156
-  static let version: UInt32 = 1
-  static let headerSize = 48
   /// A larger file is refused. A request has at most two keys, the name of a family and a path.
   static let sizeMaximum = 1 << 20
-  private static let checkedFrom = 16
 
   let id: UInt64
   let sender: ProcessPlace
@@ -45,45 +38,30 @@ struct RequestFile: Sendable, Equatable {
   }
 
   func encode() -> [UInt8] {
-    var writer = ByteWriter(capacity: 256)
-    writer.append(integer: Self.magic)
-    writer.append(integer: Self.version)
-    writer.append(integer: UInt32(0))
-    writer.append(integer: id)
-    for number in [sender.process.number, sender.process.start, sender.namespace] { writer.append(integer: number) }
-    switch request {
-    case .statistics: writer.append(integer: UInt8(1))
-    case .flush: writer.append(integer: UInt8(2))
-    case .compact(let family, let lower, let upper):
-      writer.append(integer: UInt8(3))
-      for bytes in [family.map { Array($0.utf8) }, lower, upper] { writer.append(optional: bytes) }
-    case .checkpoint(let target):
-      writer.append(integer: UInt8(4))
-      writer.append(text: target)
+    InboxHeader.request.encode(id: id) { writer in
+      for number in [sender.process.number, sender.process.start, sender.namespace] { writer.append(integer: number) }
+      switch request {
+      case .statistics: writer.append(integer: UInt8(1))
+      case .flush: writer.append(integer: UInt8(2))
+      case .compact(let family, let lower, let upper):
+        writer.append(integer: UInt8(3))
+        for bytes in [family.map { Array($0.utf8) }, lower, upper] { writer.append(optional: bytes) }
+      case .checkpoint(let target):
+        writer.append(integer: UInt8(4))
+        writer.append(text: target)
+      }
     }
-    writer.patch(integer: CRC32C.extend(0, writer.view.dropFirst(Self.checkedFrom)), at: 12)
-    return writer.view.bytes
   }
 
   /// Decodes a file. Throws `.corruption` if it is damaged, and `.unsupportedFormat` for a later version of the format
   /// or a request that this version does not know.
   init(decoding view: ByteView, file: String) throws(EngineError) {
-    guard view.count > Self.headerSize, view.load(0, as: UInt64.self) == Self.magic else {
-      throw .corruption("not a request: wrong magic", file: file, offset: 0)
-    }
-    let version = view.load(8, as: UInt32.self)
-    guard version == Self.version else {
-      throw EngineError(
-        .unsupportedFormat, "the request has format version \(version); expected \(Self.version)", file: file)
-    }
-    guard CRC32C.extend(0, view.dropFirst(Self.checkedFrom)) == view.load(12, as: UInt32.self) else {
-      throw .corruption("request checksum mismatch", file: file, offset: 12)
-    }
-    id = view.load(16, as: UInt64.self)
-    sender = ProcessPlace(
-      process: ProcessIdentity(number: view.load(24, as: UInt64.self), start: view.load(32, as: UInt64.self)),
-      namespace: view.load(40, as: UInt64.self))
-    var reader = ByteReader(view.dropFirst(Self.headerSize), file: file, fileOffset: UInt64(Self.headerSize))
+    let found = try InboxHeader.request.decode(view, file: file)
+    var reader = found.content
+    let sender = try reader.numbers(3)
+    id = found.id
+    self.sender = ProcessPlace(
+      process: ProcessIdentity(number: sender[0], start: sender[1]), namespace: sender[2])
     let kind = try reader.integer(UInt8.self)
     switch kind {
     case 1: request = .statistics
@@ -114,6 +92,13 @@ extension ByteWriter {
 extension ByteReader {
   /// Reads a text with its size.
   mutating func text() throws(EngineError) -> String { String(decoding: try lengthPrefixed().bytes, as: UTF8.self) }
+
+  /// Reads integers of eight bytes.
+  mutating func numbers(_ count: Int) throws(EngineError) -> [UInt64] {
+    var numbers: [UInt64] = []
+    for _ in 0..<count { numbers.append(try integer(UInt64.self)) }
+    return numbers
+  }
 
   /// Reads bytes that `append(optional:)` wrote.
   mutating func optionalBytes() throws(EngineError) -> [UInt8]? {

@@ -52,10 +52,7 @@ package struct CompactionTotals: Sendable, Hashable {
 /// complete. On disk: never change.
 ///
 ///     offset   bytes
-///     0        8      magic, "VARVEANS"
-///     8        4      version of this format, 1
-///     12       4      CRC-32C of everything after it
-///     16       8      id of the request
+///     0        24     header (`InboxHeader`), magic "VARVEANS"
 ///     24       1      1 waits, 2 runs, 3 statistics, 4 flushed, 5 compacted, 6 checkpoint, 7 failed
 ///     25       n      runs: bytes done (8) and in all (8)
 ///                     statistics: JSON as a text
@@ -64,12 +61,8 @@ package struct CompactionTotals: Sendable, Hashable {
 ///                     (8), their bytes (8)
 ///                     failed: name of the code, message, and file or nothing, each as a text
 struct AnswerFile: Sendable {
-  static let magic: UInt64 = 0x534e_4145_5652_4156
-  static let version: UInt32 = 1
-  static let headerSize = 24
   /// A larger file is not an answer. Statistics are the largest.
   static let sizeMaximum = 64 << 20
-  private static let checkedFrom = 16
 
   let id: UInt64
   let answer: RequestAnswer
@@ -80,17 +73,12 @@ struct AnswerFile: Sendable {
   }
 
   func encode() -> [UInt8] {
-    var writer = ByteWriter(capacity: 256)
-    writer.append(integer: Self.magic)
-    writer.append(integer: Self.version)
-    writer.append(integer: UInt32(0))
-    writer.append(integer: id)
-    let (kind, numbers, texts) = parts
-    writer.append(integer: kind)
-    for number in numbers { writer.append(integer: number) }
-    for text in texts { writer.append(text: text) }
-    writer.patch(integer: CRC32C.extend(0, writer.view.dropFirst(Self.checkedFrom)), at: 12)
-    return writer.view.bytes
+    InboxHeader.answer.encode(id: id) { writer in
+      let (kind, numbers, texts) = parts
+      writer.append(integer: kind)
+      for number in numbers { writer.append(integer: number) }
+      for text in texts { writer.append(text: text) }
+    }
   }
 
   /// The kind of the answer, its numbers and its texts.
@@ -121,19 +109,9 @@ struct AnswerFile: Sendable {
 
   /// Decodes a file. Throws `.corruption` if it is damaged, and `.unsupportedFormat` for a later version.
   init(decoding view: ByteView, file: String) throws(EngineError) {
-    guard view.count > Self.headerSize, view.load(0, as: UInt64.self) == Self.magic else {
-      throw .corruption("not an answer: wrong magic", file: file, offset: 0)
-    }
-    let version = view.load(8, as: UInt32.self)
-    guard version == Self.version else {
-      throw EngineError(
-        .unsupportedFormat, "the answer has format version \(version); expected \(Self.version)", file: file)
-    }
-    guard CRC32C.extend(0, view.dropFirst(Self.checkedFrom)) == view.load(12, as: UInt32.self) else {
-      throw .corruption("answer checksum mismatch", file: file, offset: 12)
-    }
-    id = view.load(16, as: UInt64.self)
-    var reader = ByteReader(view.dropFirst(Self.headerSize), file: file, fileOffset: UInt64(Self.headerSize))
+    let found = try InboxHeader.answer.decode(view, file: file)
+    var reader = found.content
+    id = found.id
     let kind = try reader.integer(UInt8.self)
     switch kind {
     case 1: answer = .waits
@@ -150,14 +128,6 @@ struct AnswerFile: Sendable {
       answer = .failed(EngineError(code, message, file: location.isEmpty ? nil : location))
     default: throw reader.corruption("the answer is of kind \(kind), which this version does not know")
     }
-  }
-}
-
-extension ByteReader {
-  fileprivate mutating func numbers(_ count: Int) throws(EngineError) -> [UInt64] {
-    var numbers: [UInt64] = []
-    for _ in 0..<count { numbers.append(try integer(UInt64.self)) }
-    return numbers
   }
 }
 
