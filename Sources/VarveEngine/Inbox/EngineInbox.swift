@@ -8,7 +8,7 @@ internal import Synchronization
 /// 3. The engine writes `ID.answer`: that the request waits, how far it is, and at the end the result. Each answer
 ///    replaces the previous one.
 /// 4. The engine removes `ID.taken`. A sender that finds neither a last answer nor this file knows that the answer
-///    could not be written.
+///    could not be written. On a full disk, the last answer takes the place of this file.
 /// 5. The sender removes `ID.answer`. If its process ended before, the engine does so at the next request, or the next
 ///    engine when it opens the database.
 ///
@@ -37,6 +37,7 @@ final class EngineInbox: Sendable {
     var isClosing = false
     /// The senders of requests whose last answer was not seen to be removed.
     var answered: [UInt64: ProcessPlace] = [:]
+    var unremoved: Set<UInt64> = []
   }
 
   /// Creates the inbox of an engine. Returns `nil` if other processes can't see its files, or it takes no requests.
@@ -52,7 +53,7 @@ final class EngineInbox: Sendable {
   /// Begins to take requests, also those that are there already. Returns false if the system can't watch the directory.
   func start(_ carryOut: @escaping CarryOut) -> Bool {
     let suffix = "." + InboxFileName.Kind.request.rawValue
-    guard let watch = DirectoryWatch(directory, suffix: suffix, fileSystem, { [weak self] in self?.look() }) else {
+    guard let watch = DirectoryWatch(directory, suffix: suffix, on: fileSystem, { [weak self] in self?.look() }) else {
       return false
     }
     state.withLock { state in
@@ -74,6 +75,7 @@ final class EngineInbox: Sendable {
       threads.shutDown()
       quick.shutDown()
     }
+    for id in unremoved { remove(id) }
   }
 
   /// Carries out a request. Returns `nil` if the engine closes or was released.
@@ -82,12 +84,16 @@ final class EngineInbox: Sendable {
     return try carryOut(file.request) { [self] in report(file.id, .runs(done: $0.bytesDone, total: $0.bytesTotal)) }
   }
 
+  /// The requests that have ended and whose files `.taken` could not be removed.
+  var unremoved: Set<UInt64> { state.withLock(\.unremoved) }
+
   func path(_ name: InboxFileName) -> String { directory + "/" + name.name }
 
   // MARK: - Taking requests
 
   /// Takes the requests that are there.
   private func look() {
+    for id in unremoved { remove(id) }
     removeUnread()
     guard let names = try? fileSystem.list(directory) else { return }
     for name in names.compactMap({ InboxFileName($0) }).sorted(by: { $0.id < $1.id })
@@ -129,7 +135,11 @@ final class EngineInbox: Sendable {
   func answer(_ id: UInt64, _ answer: RequestAnswer, to sender: ProcessPlace?) {
     if sender?.hasEnded != true {
       do throws(EngineError) {
-        try write(AnswerFile(id: id, answer: answer))
+        do throws(EngineError) { try write(AnswerFile(id: id, answer: answer)) } catch {
+          // Only a file of a known sender is certainly one that this engine may write to.
+          guard error.code == .noSpace, sender != nil else { throw error }
+          try answerInPlace(id, answer, error)
+        }
         if let sender { state.withLock { $0.answered[id] = sender } }
       } catch {
         // The sender finds neither an answer nor the request, and says so.
@@ -139,12 +149,35 @@ final class EngineInbox: Sendable {
     remove(id)
   }
 
+  /// Gives the last answer in the file of the request, for which a full disk has space.
+  private func answerInPlace(_ id: UInt64, _ answer: RequestAnswer, _ error: EngineError) throws(EngineError) {
+    var bytes = AnswerFile(id: id, answer: answer).encode()
+    if bytes.count > Self.inPlaceMaximum {
+      let failure = EngineError(
+        .noSpace, "the request was carried out; its answer of \(bytes.count) bytes can't be written", cause: error)
+      bytes = AnswerFile(id: id, answer: .failed(failure)).encode()
+    }
+    try fileSystem.rewrite(path(InboxFileName(id, .taken)), bytes, to: path(InboxFileName(id, .answer)))
+  }
+
+  /// The size of an answer that has a place in the file of its request: that of a block of a file system.
+  private static let inPlaceMaximum = 4_096
+
   private func write(_ file: AnswerFile) throws(EngineError) {
     let name = InboxFileName(file.id, .answer)
     try fileSystem.writeWhole(file.encode(), path(name), part: path(name.part))
   }
 
-  private func remove(_ id: UInt64) { try? fileSystem.remove(path(InboxFileName(id, .taken))) }
+  private func remove(_ id: UInt64) {
+    let taken = path(InboxFileName(id, .taken))
+    do throws(EngineError) { try fileSystem.remove(taken) } catch {
+      if error.code != .notFound {
+        // It is removed with the next request, or when the engine closes.
+        return state.withLock { _ = $0.unremoved.insert(id) }
+      }
+    }
+    state.withLock { _ = $0.unremoved.remove(id) }
+  }
 
   /// Removes answers whose senders have ended without reading them.
   private func removeUnread() {

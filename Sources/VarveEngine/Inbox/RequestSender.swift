@@ -16,7 +16,7 @@ package struct RequestSender {
   }
 
   private let path: String
-  private let fileSystem = PosixFileSystem()
+  private let fileSystem: PosixFileSystem
   private let clock: any EngineClock
   /// The time until an engine must have begun to answer.
   private let patience: UInt64
@@ -28,20 +28,25 @@ package struct RequestSender {
 
   /// Creates a sender. An engine must have begun to answer after `patience` nanoseconds.
   package init(at path: String, patience: UInt64 = 30_000_000_000, clock: any EngineClock = SystemClock()) {
+    self.init(at: path, patience: patience, clock: clock, PosixFileSystem())
+  }
+
+  init(at path: String, patience: UInt64, clock: any EngineClock = SystemClock(), _ fileSystem: PosixFileSystem) {
     self.path = path
     self.patience = patience
     self.clock = clock
+    self.fileSystem = fileSystem
   }
 
   /// Sends a request, and returns the answer.
   ///
   /// Throws `.locked` if the process that has the database open takes no requests or does not begin to answer in time,
-  /// and errors of the file system. The request is withdrawn then.
+  /// and errors of the file system. The request is withdrawn then, as far as the file system allows it.
   package func send(
     _ request: EngineRequest, progress: (RequestAnswer) -> Void = { _ in }
   ) throws(EngineError) -> Outcome {
     let start = clock.now()
-    guard var note = try findEngine(since: start) else { return .ended(wasTaken: false) }
+    guard let note = try findEngine(since: start) else { return .ended(wasTaken: false) }
     let id = UInt64.random(in: .min ... .max)
     let name = InboxFileName(id, .request)
     let file = RequestFile(id: id, sender: .current, request: request)
@@ -52,13 +57,22 @@ package struct RequestSender {
         error.code, "\(note.who) has the database open, and can't be asked: the request can't be written",
         cause: error, file: path)
     }
+    do throws(EngineError) { return try wait(for: id, from: note, since: start, progress) } catch {
+      for kind in [InboxFileName.Kind.request, .answer] { try? fileSystem.remove(path(InboxFileName(id, kind))) }
+      throw error
+    }
+  }
+
+  private func wait(
+    for id: UInt64, from first: LockNote, since start: UInt64, _ progress: (RequestAnswer) -> Void
+  ) throws(EngineError) -> Outcome {
+    var note = first
     var looks = 0
     var hasNext = false
     while true {
       if let answer = try read(id) {
         if answer.isFinal {
           try? fileSystem.remove(path(InboxFileName(id, .answer)))
-          try waitForRemoval(id, note)
           return outcome(answer)
         }
         progress(answer)
@@ -66,13 +80,13 @@ package struct RequestSender {
       looks += 1
       if try hasEnded(note, probes: looks.isMultiple(of: Self.looksPerProbe)) {
         // The next process may have taken the request by now.
-        guard !withdraw(id) else { return .ended(wasTaken: false) }
+        guard try !withdraw(id) else { return .ended(wasTaken: false) }
         guard let next = LockNote(at: path), !next.place.hasEnded, next.place != note.place else { return try end(id) }
         note = next
         hasNext = true
       }
-      if try fileSystem.attributes(path(name)) != nil {
-        if clock.now() - start > patience, withdraw(id) { throw silent(note.who) }
+      if try fileSystem.attributes(path(InboxFileName(id, .request))) != nil {
+        if clock.now() - start > patience, try withdraw(id) { throw silent(note.who) }
       } else if try fileSystem.attributes(path(InboxFileName(id, .taken))) == nil {
         // The answer was written before the request was removed.
         if let answer = try read(id), answer.isFinal { continue }
@@ -81,21 +95,24 @@ package struct RequestSender {
         if hasEnded { return try end(id) }
         throw EngineError(
           .inputOutput,
-          "\(note.who) has carried out the request, or given it up, without an answer: it has opened the database again, "
-            + "or could not write; is the disk full?",
+          "\(note.who) has carried out the request, or given it up, without an answer: it has opened the database "
+            + "again, or could not write; is the disk full?",
           file: path)
+      } else {
+        try checkWritable(note)
       }
       clock.pause(Self.pause)
     }
   }
 
-  /// Waits until the engine has removed a request that it has answered, so that a caller finds no file of it. An engine
-  /// that can't remove it is not waited for longer than `patience`.
-  private func waitForRemoval(_ id: UInt64, _ note: LockNote) throws(EngineError) {
-    let start = clock.now()
-    while try fileSystem.attributes(path(InboxFileName(id, .taken))) != nil, clock.now() - start <= patience {
-      if try hasEnded(note, probes: false) { return }
-      clock.pause(Self.pause)
+  /// Throws if nobody can write an answer any more.
+  private func checkWritable(_ note: LockNote) throws(EngineError) {
+    do throws(EngineError) { try fileSystem.checkWritable(path) } catch {
+      throw EngineError(
+        error.code,
+        "\(note.who) has taken the request and can't answer, because files in the directory can't be changed any more; "
+          + "the request may have been carried out",
+        cause: error, file: path)
     }
   }
 
@@ -108,8 +125,8 @@ package struct RequestSender {
         case .alone:
           throw EngineError(
             .locked,
-            "\(note.who) has the database open and takes no requests of others: its program set takesRequests to false, "
-              + "or the system could not watch the directory",
+            "\(note.who) has the database open and takes no requests of others: its program set takesRequests to "
+              + "false, or the system could not watch the directory",
             file: path)
         case .opens: break
         }
@@ -120,8 +137,8 @@ package struct RequestSender {
         if let who { throw silent(who) }
         throw EngineError(
           .locked,
-          "a process\(published) has the database open, and its program is older than requests of others: stop it, or "
-            + "build it with this version",
+          "a process\(published) has the database open, and its program is older than requests of others, or its disk "
+            + "was full when it opened the database: stop it, and build it with this version",
           file: path)
       }
       clock.pause(Self.pause)
@@ -173,9 +190,16 @@ package struct RequestSender {
     return try probes ? !isLocked() : false
   }
 
-  /// Withdraws a request. Returns false if it was taken.
-  private func withdraw(_ id: UInt64) -> Bool {
-    (try? fileSystem.remove(path(InboxFileName(id, .request)))) != nil
+  /// Withdraws a request. Returns false if it was taken. Throws if it stays, although it was not taken.
+  private func withdraw(_ id: UInt64) throws(EngineError) -> Bool {
+    let name = path(InboxFileName(id, .request))
+    do throws(EngineError) { try fileSystem.remove(name) } catch {
+      if error.code == .notFound { return false }
+      throw EngineError(
+        error.code, "no process has taken the request, and it can't be withdrawn: it may be carried out later",
+        cause: error, file: name)
+    }
+    return true
   }
 
   /// Removes what is left of a request whose engine has ended after it took it.

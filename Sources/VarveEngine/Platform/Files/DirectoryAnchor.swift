@@ -110,6 +110,7 @@ extension PosixFileSystem {
 
   /// Opens a path. If `flags` create the file, it has mode 0600.
   func open(_ path: String, _ flags: Int32) throws(EngineError) -> Int32 {
+    if flags & O_EXCL != 0 { try checkChange(of: path, "open") }
     let descriptor = try resolve(path).use { unsafe cvarve_open_at($0, $1, flags, 0o600) }
     guard descriptor >= 0 else { throw openingError(-descriptor, path, flags) }
     return descriptor

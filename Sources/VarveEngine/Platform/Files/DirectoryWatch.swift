@@ -17,14 +17,15 @@ internal import Synchronization
 /// # Concurrency
 /// Safe from any thread. The closure is called on the thread of the watches, without a lock. A call that has begun can
 /// continue after the watch was released.
-final class DirectoryWatch: Sendable {
+package final class DirectoryWatch: Sendable {
   private let watches: DirectoryWatches
   private let number: UInt64
 
   /// Begins to watch the directory to which a path leads now, for files with names that end in `suffix`. Returns `nil`
   /// if the system can't watch it.
-  init?(
-    _ path: String, suffix: String, _ fileSystem: PosixFileSystem, _ body: @escaping @Sendable () -> Void
+  package init?(
+    _ path: String, suffix: String, on fileSystem: PosixFileSystem = PosixFileSystem(),
+    _ body: @escaping @Sendable () -> Void
   ) {
     guard let watches = DirectoryWatches.shared,
       let number = watches.add(path, fileSystem, DirectoryWatches.Watch(suffix: suffix, body: body))

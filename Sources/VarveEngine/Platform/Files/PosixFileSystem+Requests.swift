@@ -57,6 +57,23 @@ extension PosixFileSystem {
     }
   }
 
+  /// Replaces the content of a file that `readOwn` has read, and renames the file. That takes no space of the disk if
+  /// the content is small. The file is not synced.
+  func rewrite(_ path: String, _ bytes: [UInt8], to newPath: String) throws(EngineError) {
+    let file = PosixFile(path: path, descriptor: try open(path, O_RDWR | O_NOFOLLOW), calls: calls)
+    defer { file.close() }
+    try file.write(bytes, at: 0)
+    try file.truncate(to: UInt64(bytes.count))
+    try rename(path, to: newPath)
+  }
+
+  /// Throws if this process may not change the entries of a directory, as on a device that can only be read.
+  func checkWritable(_ directory: String) throws(EngineError) {
+    try checkChange(of: directory, "access")
+    let number = try resolve(directory).use { unsafe faccessat($0, $1, W_OK, AT_EACCESS) == 0 ? 0 : errno }
+    guard number == 0 else { throw SystemError.error(number, call: "access", path: directory) }
+  }
+
   /// Gives a directory that the system's administrator has made to the owner of another one.
   package func giveDirectory(_ path: String, toOwnerOf other: String) throws(EngineError) {
     let descriptor = try open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)

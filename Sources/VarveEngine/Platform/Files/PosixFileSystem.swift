@@ -58,7 +58,7 @@ public struct PosixFileSystem: FileSystem {
   /// Renames a file. An existing file with the new name is replaced, atomically for every reader.
   public func rename(_ path: String, to newPath: String) throws(EngineError) {
     let (source, target) = (try resolveEntry(path), try resolveEntry(newPath))
-    try Self.call("rename to \(newPath)", path) {
+    try change("rename to \(newPath)", path) {
       source.use { sourceDirectory, sourceName in
         target.use { unsafe renameat(sourceDirectory, sourceName, $0, $1) }
       }
@@ -68,7 +68,7 @@ public struct PosixFileSystem: FileSystem {
   /// Adds a second name to a file. Throws `.alreadyExists`.
   public func link(_ path: String, to newPath: String) throws(EngineError) {
     let (source, target) = (try resolveEntry(path), try resolveEntry(newPath))
-    try Self.call("link to \(newPath)", path) {
+    try change("link to \(newPath)", path) {
       source.use { sourceDirectory, sourceName in
         target.use { unsafe linkat(sourceDirectory, sourceName, $0, $1, 0) }
       }
@@ -78,19 +78,19 @@ public struct PosixFileSystem: FileSystem {
   /// Removes a name. An open file stays readable and writable.
   public func remove(_ path: String) throws(EngineError) {
     let entry = try resolveEntry(path)
-    try Self.call("unlink", path) { entry.use { unsafe unlinkat($0, $1, 0) } }
+    try change("unlink", path) { entry.use { unsafe unlinkat($0, $1, 0) } }
   }
 
   /// Creates a directory with mode 0700. Throws `.alreadyExists`.
   public func createDirectory(_ path: String) throws(EngineError) {
     let entry = try resolveEntry(path)
-    try Self.call("mkdir", path) { entry.use { unsafe mkdirat($0, $1, 0o700) } }
+    try change("mkdir", path) { entry.use { unsafe mkdirat($0, $1, 0o700) } }
   }
 
   /// Removes an empty directory.
   public func removeDirectory(_ path: String) throws(EngineError) {
     let entry = try resolveEntry(path)
-    try Self.call("rmdir", path) { entry.use { unsafe unlinkat($0, $1, AT_REMOVEDIR) } }
+    try change("rmdir", path) { entry.use { unsafe unlinkat($0, $1, AT_REMOVEDIR) } }
   }
 
   /// Returns the names in a directory, in no particular order, without `.` and `..`.
@@ -160,14 +160,19 @@ public struct PosixFileSystem: FileSystem {
 }
 
 extension PosixFileSystem {
-  /// Calls `body`, a system call that returns 0 or sets `errno`.
-  private static func call(
-    _ name: String, _ path: String, _ body: () -> Int32
-  ) throws(EngineError) {
+  /// Calls `body`, a system call that changes an entry of a directory and returns 0 or sets `errno`.
+  private func change(_ name: String, _ path: String, _ body: () -> Int32) throws(EngineError) {
+    try checkChange(of: path, name)
     while body() != 0 {
       let number = errno
       guard number == EINTR else { throw SystemError.error(number, call: name, path: path) }
     }
+  }
+
+  /// Throws if a test refuses the change of an entry.
+  func checkChange(of path: String, _ call: String) throws(EngineError) {
+    let refusal = calls.changeEntry(path)
+    guard refusal == 0 else { throw SystemError.error(-refusal, call: call, path: path) }
   }
 
   /// Returns the name of an entry. The name is read in place, because a `dirent` in the stream's buffer is shorter

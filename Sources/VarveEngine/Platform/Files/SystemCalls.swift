@@ -27,6 +27,9 @@ struct SystemCalls: Sendable {
   var syncData: @Sendable (_ descriptor: Int32) -> Int32
   var syncFirst: @Sendable (_ descriptor: Int32, _ size: Int) -> Int32
   var truncate: @Sendable (_ descriptor: Int32, _ size: Int64) -> Int32
+  /// Called before an entry of a directory is made, renamed or removed. The system has no such call: it refuses the
+  /// change itself. Tests refuse it here, also to the system's administrator, to whom every directory is writable.
+  var changeEntry: @Sendable (_ path: String) -> Int32 = { _ in 0 }
 
   /// The operating system's calls.
   static let system = unsafe SystemCalls(
