@@ -115,4 +115,23 @@ struct InboxReceiptTests {
     #expect(try ConfigKeys.declared(bytes) == names)
     #expect(throws: DamagedTask.self) { try ConfigKeys.declared(Array(bytes.dropLast())) }
   }
+
+  #if os(Linux)
+    @Test func `the inboxes of a process, of its schedulers and its databases, have one watch of the system`() async throws
+    {
+      let other = try TemporaryDirectory()
+      let fixtures = [
+        try fixture(),
+        try TaskFixture(
+          try Database.open(at: other.path + "/db", definition: DatabaseDefinition { TaskStorage.handle })),
+      ]
+      for fixture in fixtures { try await fixture.scheduler.start() }
+      let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+      let targets = descriptors.compactMap {
+        try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + $0)
+      }
+      #expect(targets.filter { $0.contains("inotify") }.count == 1)
+      for fixture in fixtures { try await fixture.close() }
+    }
+  #endif
 }

@@ -1,6 +1,6 @@
 internal import Foundation
 internal import Synchronization
-public import Varve
+@_spi(Extensions) public import Varve
 
 /// The operations that set and remove an object of a collection by commands of the inbox.
 struct AcceptedType: Sendable {
@@ -31,7 +31,7 @@ extension TaskScheduler {
     try inbox.files.createDirectory(inbox.directory)
     // Files have times of the system's clock.
     inbox.files.removeAbandoned(inbox.directory, before: Date(timeIntervalSinceNow: -Self.unfinishedMaximum))
-    let watch = DirectoryWatch(inbox.directory) { [weak self] in self?.wakeInbox() }
+    let watch = DirectoryChanges(inbox.directory, suffix: InboxFile.suffix) { [weak self] in self?.wakeInbox() }
     if watch == nil { SchedulerLog.inbox(logger, inbox.directory) }
     state.withLock { $0.watch = watch }
     wakeInbox()
@@ -40,9 +40,9 @@ extension TaskScheduler {
   /// Applies no further files. A file whose transaction waits for the writer is applied after the next start: until
   /// then, the scheduler might not be able to commit what its handlers have done.
   func closeInbox() {
+    // The watch ends when it is released, which is after the lock.
     let (watch, reading) = state.withLock { ($0.watch.take(), $0.inboxReading) }
-    watch?.stop()
-    reading?.cancel()
+    withExtendedLifetime(watch) { reading?.cancel() }
   }
 
   /// Returns when no file is being applied any more.

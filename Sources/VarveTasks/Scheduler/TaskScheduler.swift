@@ -115,7 +115,7 @@ public final class TaskScheduler: Sendable {
     /// The number of schedules that were registered.
     var scheduleCount: UInt64 = 0
     var accepted: [String: AcceptedType] = [:]
-    var watch: DirectoryWatch?
+    var watch: DirectoryChanges?
     /// The operations on the files of the inbox. Tests set others.
     var inboxFiles: any InboxFiles = SystemInboxFiles()
     /// A closure that tests set, called at each point of an attempt.
