@@ -18,6 +18,8 @@ import VarveEngine
 ///     varve-memory-target large <directory> <budget in bytes> <bytes> <operation> <kind of value>
 ///     varve-memory-target families <count>
 ///     varve-memory-target lives <directory> <count>
+///     varve-memory-target fill <directory> <count> <rows> flushed|logged
+///     varve-memory-target reopen <directory> <rows>
 ///
 /// The results are numbers on the standard output, eight bytes little-endian each:
 ///
@@ -38,6 +40,8 @@ import VarveEngine
 /// - `lives`: the microseconds for creating the families by one call, for an entry in each, for a flush, for a close,
 ///   for opening, and for a close of unflushed entries and opening after it; then the number of entries that were
 ///   found.
+/// - `fill`: nothing.
+/// - `reopen`: what `FamilyLoad.reopen` returns for the families that `fill` has written.
 @main
 struct MemoryTarget {
   static func main() throws {
@@ -75,6 +79,12 @@ struct MemoryTarget {
       let load = LargeLoad(arguments[2], budget: budget, bytes: bytes, isNoise: arguments[6] == "noise")
       try load.run(operation)
       report([load.growth, UInt64(load.usedMaximum), load.wrongCount])
+    } else if arguments.count == 6, arguments[1] == "fill", let count = Int(arguments[3]),
+      let rows = Int(arguments[4])
+    {
+      try FamilyLoad(arguments[2], rows: rows).fill(count, isFlushed: arguments[5] == "flushed")
+    } else if arguments.count == 4, arguments[1] == "reopen", let rows = Int(arguments[3]) {
+      report(try FamilyLoad(arguments[2], rows: rows).reopen())
     } else if arguments.count == 4, arguments[1] == "lives", let count = Int(arguments[3]) {
       try liveThrough(arguments[2], count)
     } else {

@@ -106,6 +106,29 @@
       #expect(countedCold <= 8_192)
     }
 
+    @Test(arguments: ["flushed", "logged"])
+    func `families that were loaded and opened again take eight KiB each after a read, and that memory is counted`(
+      kind: String
+    ) throws {
+      let directory = try TemporaryDirectory()
+      let (path, count, rows) = (directory.path + "/db", 3_000 as UInt64, 10)
+      #expect(try numbers(["fill", path, "\(count)", "\(rows)", kind]).isEmpty)
+      let numbers = try numbers(["reopen", path, "\(rows)"])
+      try #require(numbers.count == 7, "the process died")
+      let opened = (numbers[1] - min(numbers[0], numbers[1])) / count
+      let read = (numbers[2] - min(numbers[0], numbers[2])) / count
+      let countedOpened = (numbers[4] - numbers[3]) / count
+      let countedRead = (numbers[5] - numbers[3]) / count
+      print(
+        "\(kind) families: \(opened) bytes each when opened, \(countedOpened) counted; \(read) after a read, "
+          + "\(countedRead) counted")
+      #expect(numbers[6] == count)
+      #expect(read > 1_024 && read <= 8_192, "\(read) bytes a family after a read")
+      #expect(countedOpened * 5 / 4 >= opened, "\(opened) bytes a family, \(countedOpened) counted")
+      #expect(countedRead * 5 / 4 >= read, "\(read) bytes a family after a read, \(countedRead) counted")
+      #expect(countedRead <= 8_192)
+    }
+
     @Test func `ten thousand families are made, written, flushed and opened again`() throws {
       let directory = try TemporaryDirectory()
       let count: UInt64 = 9_999

@@ -104,7 +104,7 @@ final class FamilyState: @unchecked Sendable {
     self.merge = merge
     self.epochs = epochs
     self.registry = registry
-    charge = MemoryCharge(FamilyState.memorySize + 2 * name.utf8.count, to: account)
+    charge = MemoryCharge(Self.memorySize(name, version), to: account)
     deadRanges = DeadRanges(account: account)
     activeTable = memTable
     let view = ReadView(memTable: memTable, frozen: [], version: version, deadRanges: deadRanges, merge: merge)
@@ -114,7 +114,11 @@ final class FamilyState: @unchecked Sendable {
 
   /// The approximate memory of a family without entries: this object, its view, its entries in the registry and in the
   /// MANIFEST's state.
-  static let memorySize = 1_440
+  private static let memorySize = 1_440
+
+  private static func memorySize(_ name: String, _ version: Version) -> Int {
+    memorySize + 2 * name.utf8.count + version.memorySize
+  }
 
   var isDropped: Bool { dropped.load(ordering: .acquiring) }
   func markDropped() { dropped.store(true, ordering: .releasing) }
@@ -237,6 +241,7 @@ final class FamilyState: @unchecked Sendable {
       parts.version = .empty
       return publish(&parts)
     }
+    charge.resize(to: Self.memorySize(name, .empty))
     epochs.retire(old)
   }
 
@@ -256,6 +261,7 @@ final class FamilyState: @unchecked Sendable {
       parts.frozen.removeFirst(flushed)
       return (publish(&parts), weight)
     }
+    charge.resize(to: Self.memorySize(name, version))
     epochs.retire(old, weight: weight)
   }
 
@@ -272,6 +278,7 @@ final class FamilyState: @unchecked Sendable {
       defer { deadRanges.removeAll() }  // what is new in the tables was in no memtable of this process
       return publish(&parts)
     }
+    charge.resize(to: Self.memorySize(name, version))
     activeTable = next
     activeTableSegment = segment
     epochs.retire(old)

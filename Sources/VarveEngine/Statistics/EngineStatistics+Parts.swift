@@ -102,17 +102,13 @@ extension EngineStatistics {
     /// The bytes of all tables per byte on the last level of its family, or 0 without tables.
     public let space: Double
 
-    init(families: [Family], work: Work, log: Log, unlogged: UInt64) {
+    init(families: FamilySums, work: Work, log: Log, unlogged: UInt64) {
       let committed = log.bytesAppended + unlogged
       let written = log.bytesAppended + work.bytesFlushed + work.bytesCompactionWritten
       write = committed == 0 ? 0 : Double(written) / Double(committed)
-      read =
-        families.map { family in
-          family.levelZeroDepth + family.levels.dropFirst().reduce(0) { $0 + ($1.fileCount > 0 ? 1 : 0) }
-        }.max() ?? 0
-      let total = families.reduce(0) { sum, family in family.levels.reduce(sum) { $0 + $1.bytes } }
-      let bottom = families.reduce(0) { $0 + ($1.levels.last { $0.fileCount > 0 }?.bytes ?? 0) }
-      space = bottom == 0 ? 0 : Double(total) / Double(bottom)
+      read = families.searchedMaximum
+      let total = families.levels.reduce(0) { $0 + $1.bytes }
+      space = families.bottomBytes == 0 ? 0 : Double(total) / Double(families.bottomBytes)
     }
   }
 

@@ -196,22 +196,30 @@ public struct EngineStatistics: Sendable, Hashable, Codable {
   /// The number of live snapshots and cursors.
   public var snapshotCount: Int { readers.snapshotCount + readers.cursorCount }
 
-  init(_ background: BackgroundWork) {
+  /// Reads the statistics, with at most `familyCountMaximum` families: those with the most bytes.
+  ///
+  /// The sums are those of all families. Of the others, nothing is kept.
+  init(_ background: BackgroundWork, familyCountMaximum: Int = .max) {
     let tree = background.tree
     let metrics = background.metrics
     memory = Memory(tree)
     formatVersion = tree.formatVersion
     hexadecimalID = HexadecimalNumber(value: tree.databaseID)
-    families = background.registry.all.map { Family($0) }
-    familyCount = families.count
-    let levels = families.reduce(into: ByLevel<Level>.empty) { sums, family in
-      for level in 0..<Limits.levelCount { sums[level] += family.levels[level] }
+    let all = background.registry.all
+    let shown = Self.largest(all, familyCountMaximum)
+    var sums = FamilySums()
+    families = all.compactMap { family in
+      let statistics = Family(family)
+      sums.add(statistics)
+      return shown?.contains(family.id) ?? true ? statistics : nil
     }
+    familyCount = all.count
+    let levels = sums.levels
     storedLevels = ByLevel(elements: levels)
     tableBytes = levels.reduce(0) { $0 + $1.bytes }
     log = Log(background.pipeline)
     work = Work(metrics.counters)
-    amplification = Amplification(families: families, work: work, log: log, unlogged: metrics.counters.bytesUnlogged)
+    amplification = Amplification(families: sums, work: work, log: log, unlogged: metrics.counters.bytesUnlogged)
     stalls = metrics.stalls.map {
       Stall(cause: $0.cause, count: $0.stallCount, nanoseconds: $0.totalNanoseconds)
     }

@@ -53,8 +53,8 @@ final class StatisticsPublisher: Sendable {
   }
 
   private var text: String {
-    let statistics = EngineStatistics(background)
-    let json = statistics.withLargestFamilies(Self.familyCountMaximum).json
+    let statistics = EngineStatistics(background, familyCountMaximum: Self.familyCountMaximum)
+    let json = statistics.json
     if json.utf8.count <= StatisticsPage.textSizeMaximum { return json }
     return statistics.withLargestFamilies(Self.fewFamilies).json
   }

@@ -98,10 +98,11 @@ final class TableMetadata: @unchecked Sendable {
     unsafe keys.deallocate()
   }
 
-  /// The approximate memory of the object, with its keys and its elements in the arrays of a Version.
+  /// The approximate memory of the object, with its keys, its slot, and its elements in the arrays of a Version and in
+  /// the MANIFEST's state.
   var memorySize: Int {
     let groups = hidden.isEmpty ? 0 : 32 + hidden.groups.count * MemoryLayout<HiddenEntries.Group>.stride
-    return 344 + smallest.count + largest.count + groups
+    return 400 + smallest.count + largest.count + groups
   }
 
   /// A copy of the first user key.

@@ -96,6 +96,10 @@ final class Version: @unchecked Sendable {
     return nil
   }
 
+  /// The approximate memory of this object and of its runs, which is zero in the Version that all families without
+  /// tables share. The memory of the tables' metadata is not part of it (`TableMetadata.memorySize`).
+  var memorySize: Int { isEmpty ? 0 : 384 + 256 * searchedCount }
+
   func size(level: Int) -> UInt64 { level == 0 ? levelZero.totalSize : run(level).totalSize }
 
   var isEmpty: Bool { tableCount == 0 }

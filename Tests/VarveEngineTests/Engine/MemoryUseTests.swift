@@ -119,6 +119,40 @@ struct MemoryUseTests {
     expectNothing(budget, [.memTables, .openTables, .compaction])
   }
 
+  @Test(arguments: [true, false])
+  func `a thousand families that were loaded and opened again count at most eight KiB each, also after a read`(
+    isFlushed: Bool
+  ) throws {
+    let environment = EngineEnvironment.inMemory()
+    let count = 1_000
+    func change(_ options: inout EngineOptions) {
+      options.memoryBudget = 64 << 20
+      options.openTableCount = 2 * count
+    }
+    var engine = try Self.open(change, environment)
+    let (empty, bare) = (engine.core.tree.budget.used, engine.core.tree.budget.used(.other))
+    _ = try engine.createFamilies((0..<count).map { "family \($0)" })
+    let named = engine.core.tree.budget.used(.other)
+    for row in 0..<8 {
+      for family in engine.families { try engine.put(Self.key(row), [UInt8](repeating: 1, count: 100), in: family) }
+    }
+    if isFlushed { try engine.flush() }
+    try engine.close()
+    engine = try Self.open(change, environment)
+    let budget = engine.core.tree.budget
+    // A Version with a table is at least 512 bytes, and its table's metadata 400.
+    #expect(!isFlushed || budget.used(.other) - named >= count * 912, "\(budget.used(.other)), \(named)")
+    #expect((budget.used - empty) / count <= 6 << 10, "\(budget.overview)")
+    for family in engine.families { #expect(try engine.get(Self.key(7), in: family)?.count == 100) }
+    #expect((budget.used - empty) / count <= 8 << 10, "\(budget.overview)")
+    #expect(budget.used(.openTables) == (isFlushed ? (count + 1) * TableReader.memorySize : 0))
+    for family in engine.families where family.id != .default { try engine.dropFamily(family) }
+    engine.core.background.epochs.poll()
+    #expect(budget.used(.other) <= bare + 2_048, "\(budget.overview)")
+    try engine.close()
+    expectNothing(budget, [.memTables, .openTables, .compaction])
+  }
+
   @Test func `the budget changes while the engine is open`() throws {
     let engine = try Self.open { $0.memoryBudget = 64 << 20 }
     var random = SeededRandom(seed: 9)

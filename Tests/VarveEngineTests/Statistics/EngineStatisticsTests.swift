@@ -204,6 +204,12 @@ struct EngineStatisticsTests {
     let cut = observed.engine.statistics.withLargestFamilies(3).json
     #expect(cut.contains("\"familyCount\":102"))
     #expect(cut.contains("\"name\":\"default\"") && !cut.contains("\"name\":\"f50\""))
+    // The published statistics keep nothing of the other families, and have the same sums.
+    let few = EngineStatistics(observed.engine.core.background, familyCountMaximum: 3)
+    let all = observed.engine.statistics
+    #expect(few.families == all.withLargestFamilies(3).families && few.familyCount == 102)
+    #expect(few.levels == all.levels && few.tableBytes == all.tableBytes && few.tableBytes > 0)
+    #expect(few.amplification.read == all.amplification.read && few.amplification.space == 1)
     _ = try observed.close()
   }
 
