@@ -117,7 +117,8 @@ struct InboxReceiptTests {
   }
 
   #if os(Linux)
-    @Test func `the inboxes of a process, of its schedulers and its databases, have one watch of the system`() async throws
+    @Test func `the inboxes of a process, of its schedulers and its databases, have one watch of the system`()
+      async throws
     {
       let other = try TemporaryDirectory()
       let fixtures = [
