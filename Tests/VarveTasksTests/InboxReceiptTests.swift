@@ -124,7 +124,7 @@ struct InboxReceiptTests {
       let fixtures = [
         try fixture(),
         try TaskFixture(
-          try Database.open(at: other.path + "/db", definition: DatabaseDefinition { TaskStorage.handle })),
+          try await Database.open(at: other.path + "/db", definition: DatabaseDefinition { TaskStorage.handle })),
       ]
       for fixture in fixtures { try await fixture.scheduler.start() }
       let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
