@@ -72,7 +72,8 @@ package struct RequestSender {
     while true {
       if let answer = try read(id) {
         if answer.isFinal {
-          try? fileSystem.remove(path(InboxFileName(id, .answer)))
+          // The engine may not have removed the request yet.
+          for kind in [InboxFileName.Kind.taken, .answer] { try? fileSystem.remove(path(InboxFileName(id, kind))) }
           return outcome(answer)
         }
         progress(answer)

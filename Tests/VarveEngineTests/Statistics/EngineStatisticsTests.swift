@@ -204,6 +204,8 @@ struct EngineStatisticsTests {
     let cut = observed.engine.statistics.withLargestFamilies(3).json
     #expect(cut.contains("\"familyCount\":102"))
     #expect(cut.contains("\"name\":\"default\"") && !cut.contains("\"name\":\"f50\""))
+    for family in observed.engine.families.suffix(4) { try observed.engine.put([1], [2], in: family) }
+    try observed.engine.flush()
     // The published statistics keep nothing of the other families, and have the same sums.
     let few = EngineStatistics(observed.engine.core.background, familyCountMaximum: 3)
     let all = observed.engine.statistics
