@@ -78,6 +78,24 @@ extension Field where Value: Collection, Value.Element: Comparable {
     *, unavailable, message: "the field is a list; write `$0.years.any.isIn(range)` for one of its values"
   )
   public func isIn(_ range: ClosedRange<Value.Element>) -> Condition<Root> { refused() }
+
+  /// Makes a comparison of a list with a range a compiler error.
+  @available(
+    *, unavailable, message: "the field is a list; write `$0.years.any.isIn(range)` for one of its values"
+  )
+  public func isIn(_ range: PartialRangeFrom<Value.Element>) -> Condition<Root> { refused() }
+
+  /// Makes a comparison of a list with a range a compiler error.
+  @available(
+    *, unavailable, message: "the field is a list; write `$0.years.any.isIn(range)` for one of its values"
+  )
+  public func isIn(_ range: PartialRangeThrough<Value.Element>) -> Condition<Root> { refused() }
+
+  /// Makes a comparison of a list with a range a compiler error.
+  @available(
+    *, unavailable, message: "the field is a list; write `$0.years.any.isIn(range)` for one of its values"
+  )
+  public func isIn(_ range: PartialRangeUpTo<Value.Element>) -> Condition<Root> { refused() }
 }
 
 // MARK: - Two fields
