@@ -9,24 +9,32 @@ extension Store {
   /// after an interruption by an error, a cancellation or a crash, rewritten rows are kept, and the next migration
   /// skips them.
   ///
-  /// `progress` is called after each step, at least once. Throws `.decodingFailed` and `.unsupportedVersion` with the
-  /// row that cannot be converted.
+  /// A row that this build can't decode keeps the others from nothing: it is left as it is, and all rows after it are
+  /// rewritten. If the format skips or replaces such rows (``RowFormat/undecodable``), they are counted
+  /// (``BuildProgress/rowsSkipped``); a stand-in is never stored. If it throws, the error of the first of them is
+  /// thrown at the end, when all other rows are rewritten, and its message has their number.
+  ///
+  /// `progress` is called after each step, at least once. Throws `.decodingFailed`, `.unsupportedVersion`,
+  /// `.unknownCoder` and `.corruption` with the first row that can't be decoded, and at once what a rule of the
+  /// definition or an index throws for a row that is rewritten.
   @discardableResult
   public func migrate(
-    olderThan limit: Format.Version? = nil, progress: (@Sendable (BuildProgress) -> Void)? = nil
+    olderThan limit: Format.Version? = nil, progress: ((BuildProgress) -> Void)? = nil
   ) async throws -> Int {
     let migration = Migration(access, limit: limit)
-    var state = MigrationState(rowsTotal: try await count)
+    var state = MigrationState(rowsTotal: try await database.read { tx in try migration.total(tx) })
     while !state.isDone {
       try Task.checkCancellation()
       let position = state.position
       let found = try await database.read { tx in try migration.find(from: position, tx) }
       let rewritten =
         found.keys.isEmpty
-        ? 0 : try await database.write(label: "migrate") { tx in try migration.rewrite(found, tx) }
-      state.advance(found, rewritten: rewritten)
+        ? Migration<Format>.Rewritten()
+        : try await database.write(label: "migrate") { tx in try migration.rewrite(found, tx) }
+      state.advance(found, rewritten)
       progress?(state.progress)
     }
+    try state.requireAll(Format.self)
     return state.rewritten
   }
 
@@ -34,19 +42,21 @@ extension Store {
   @_disfavoredOverload
   @discardableResult
   public func migrate(
-    olderThan limit: Format.Version? = nil, progress: (@Sendable (BuildProgress) -> Void)? = nil
+    olderThan limit: Format.Version? = nil, progress: ((BuildProgress) -> Void)? = nil
   ) throws -> Int {
     let migration = Migration(access, limit: limit)
     let core = database.core
-    var state = MigrationState(rowsTotal: try core.read { tx in try access.count(tx) })
+    var state = MigrationState(rowsTotal: try core.read { tx in try migration.total(tx) })
     while !state.isDone {
       let found = try core.read { tx in try migration.find(from: state.position, tx) }
       let rewritten =
         found.keys.isEmpty
-        ? 0 : try core.write(WriteTerms(label: "migrate")) { tx in try migration.rewrite(found, tx) }
-      state.advance(found, rewritten: rewritten)
+        ? Migration<Format>.Rewritten()
+        : try core.write(WriteTerms(label: "migrate")) { tx in try migration.rewrite(found, tx) }
+      state.advance(found, rewritten)
       progress?(state.progress)
     }
+    try state.requireAll(Format.self)
     return state.rewritten
   }
 }
