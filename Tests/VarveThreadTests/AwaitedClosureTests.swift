@@ -98,6 +98,60 @@ struct AwaitedClosureTests {
     try await database.close()
   }
 
+  /// A sequence that is not `Sendable`, as the reader of a file is.
+  private struct Lines: Sequence, IteratorProtocol {
+    let tally = Tally()
+    let ids: Range<Int>
+
+    func next() -> Page? {
+      guard tally.count < ids.count else { return nil }
+      tally.count += 1
+      return Page(id: ids.lowerBound + tally.count - 1, number: 1)
+    }
+  }
+
+  @Test func `a sequence that is not Sendable is given away, and is read while the caller is suspended`() async throws {
+    let (database, pages) = try await Self.open()
+    let texts = "20,a\n21,b".split(separator: "\n")
+    try await pages.insert(bulk: texts.lazy.map { Page(id: Int($0.prefix(2)) ?? 0, number: $0.count) })
+    try await pages.insert(bulk: Lines(ids: 30..<33))
+    var progress = 0
+    let count = try await pages.insert(bulk: AnySequence { Lines(ids: 40..<44) }) { progress = $0 }
+    #expect(count == 4 && progress == 4)
+    #expect(try await pages.persist(bulk: Lines(ids: 42..<46)) == 4)
+    try await pages.persist(contentsOf: Lines(ids: 50..<52))
+    #expect(try await pages.load(ids: AnySequence([50, 60].map { $0 + 1 })).map { $0?.id } == [51, nil])
+    #expect(try await pages.delete(ids: AnyIterator([50, 51].makeIterator())) == 2)
+    #expect(try await pages.count == 10 + 2 + 3 + 6)
+    // An array that the caller uses afterward is Sendable.
+    let some = [Page(id: 70, number: 1)]
+    try await pages.insert(bulk: some)
+    #expect(some.count == 1)
+    try await database.close()
+  }
+
+  /// The form that blocks ends no cancelled task.
+  @Test func `a call with await selects the form that suspends the task, whatever its sequence and its progress are`()
+    async throws
+  {
+    let (database, pages) = try await Self.open()
+    let task = Task {
+      unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
+      var last = 0
+      await #expect(throws: CancellationError.self) {
+        try await pages.insert(bulk: Lines(ids: 30..<33)) { last = $0 }
+      }
+      await #expect(throws: CancellationError.self) {
+        try await pages.persist(bulk: [Page(id: 1, number: 1)].lazy.filter { _ in true }, progress: { last = $0 })
+      }
+      await #expect(throws: CancellationError.self) { try await pages.migrate { last = $0.rowsDone } }
+      return last
+    }
+    #expect(await task.value == 0)
+    #expect(try await pages.count == 10)
+    try await database.close()
+  }
+
   private static func add(to tally: Tally, _ database: Database) async throws {
     try await database.read(isolation: #isolation) { tx in tally.count += try tx.count(in: "pages") }
   }

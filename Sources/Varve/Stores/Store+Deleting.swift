@@ -60,9 +60,10 @@ extension Store {
   /// cannot be decoded are removed, too.
   @discardableResult
   public func delete(
-    ids: some Sequence<Identifier> & Sendable, label: String? = nil, durability: StorageDurability? = nil
+    ids: sending some Sequence<Identifier>, label: String? = nil, durability: StorageDurability? = nil
   ) async throws -> Int {
-    try await database.write(label: label, durability: durability) { tx in try delete(ids: ids, in: tx) }
+    let ids = AwaitedElements(ids)
+    return try await database.write(label: label, durability: durability) { tx in try delete(ids: ids, in: tx) }
   }
 
   /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Returns their

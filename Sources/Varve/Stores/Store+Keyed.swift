@@ -93,9 +93,10 @@ extension Store where Format: KeyedFormat {
   /// Sets the instances of several identifiers in one transaction: if this throws, none is set. The previous ones are
   /// not decoded.
   public func persist(
-    contentsOf instances: some Sequence<(key: Identifier, value: Instance)> & Sendable, label: String? = nil,
+    contentsOf instances: sending some Sequence<(key: Identifier, value: Instance)>, label: String? = nil,
     durability: StorageDurability? = nil
   ) async throws {
+    let instances = AwaitedElements(instances)
     try await database.write(label: label, durability: durability) { tx in
       try persist(contentsOf: instances, in: tx)
     }

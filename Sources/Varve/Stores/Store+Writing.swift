@@ -87,8 +87,9 @@ extension Store where Format: StoreFormat {
 
   /// Sets several instances in one transaction: if this throws, none is set. The previous ones are not decoded.
   public func persist(
-    contentsOf instances: some Sequence<Instance> & Sendable, label: String? = nil, durability: StorageDurability? = nil
+    contentsOf instances: sending some Sequence<Instance>, label: String? = nil, durability: StorageDurability? = nil
   ) async throws {
+    let instances = AwaitedElements(instances)
     try await database.write(label: label, durability: durability) { tx in try persist(contentsOf: instances, in: tx) }
   }
 

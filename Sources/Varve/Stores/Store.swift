@@ -94,8 +94,9 @@ public struct Store<Format: RowFormat>: Sendable {
   }
 
   /// Returns the instances with several identifiers, in their order, with nil for missing ones.
-  public func load(ids: some Sequence<Identifier> & Sendable) async throws -> [Instance?] {
-    try await database.read { tx in try access.load(ids: ids, tx) }
+  public func load(ids: sending some Sequence<Identifier>) async throws -> [Instance?] {
+    let ids = AwaitedElements(ids)
+    return try await database.read { tx in try access.load(ids: ids, tx) }
   }
 
   /// Returns whether there is an instance with an identifier. Nothing is decoded.
@@ -109,8 +110,9 @@ public struct Store<Format: RowFormat>: Sendable {
   }
 
   /// Returns the metadata of several instances, in the order of the identifiers, with nil for missing ones.
-  public func metadata(ids: some Sequence<Identifier> & Sendable) async throws -> [Metadata?] {
-    try await database.read { tx in try access.metadata(of: ids, tx) }
+  public func metadata(ids: sending some Sequence<Identifier>) async throws -> [Metadata?] {
+    let ids = AwaitedElements(ids)
+    return try await database.read { tx in try access.metadata(of: ids, tx) }
   }
 
   /// Returns the number of instances. Complexity: one lookup.

@@ -69,14 +69,42 @@ struct TransactionSizeTests {
     let error = await #expect(throws: DatabaseError.self) {
       try await pages.insert(bulk: more) { count in done.withLock { $0 = count } }
     }
-    #expect(error?.code == .alreadyExists)
-    #expect(try await pages.count == 5_000 + done.withLock { $0 })
+    #expect(error?.code == .alreadyExists && error?.key == "0")
+    let kept = done.withLock { $0 }
+    #expect(error?.message.contains("; \(kept) instances of the pieces before are committed") == true)
+    #expect(try await pages.count == 5_000 + kept)
 
     let inside = await #expect(throws: DatabaseError.self) {
       try await database.perform { _ = try await pages.insert(bulk: Self.pages(8_000..<8_001)) }
     }
     #expect(inside?.code == .invalidArgument)
     try await database.close()
+  }
+
+  @Test func `an import that ended early is repeated by persist, which replaces what is there`() async throws {
+    let (database, pages) = try Self.limited()
+    try await pages.insert(Page(id: 2_900, text: "former"))
+    let all = Self.pages(0..<3_000)
+    await #expect(throws: DatabaseError.self) { try await pages.insert(bulk: all) }
+    #expect(try await pages.count > 1)
+    var steps: [Int] = []
+    #expect(try await pages.persist(bulk: all + all.prefix(1)) { steps.append($0) } == 3_001)
+    #expect(steps == steps.sorted() && steps.count > 1 && steps.last == 3_001)
+    #expect(try await pages.count == 3_000)
+    #expect(try await pages.load(2_900) == all[2_900])
+    #expect(try Self.persistBlocking(all.lazy.map { Page(id: $0.id, text: "new \($0.id)") }, pages) == 3_000)
+    #expect(try await pages.load(7)?.text == "new 7")
+    #expect(try await pages.verifyIndexes().isEmpty)
+    let inside = await #expect(throws: DatabaseError.self) {
+      try await database.perform { _ = try await pages.persist(bulk: all) }
+    }
+    #expect(inside?.code == .invalidArgument)
+    #expect(inside?.message.contains("instances are written in pieces outside of transactions only") == true)
+    try await database.close()
+  }
+
+  private static func persistBlocking(_ all: some Sequence<Page>, _ pages: Store<PageFormat>) throws -> Int {
+    try pages.persist(bulk: all)
   }
 
   @Test func `an instance that fits in a transaction of its own is inserted after smaller ones`() async throws {

@@ -195,7 +195,9 @@ extension DatabaseCore {
   /// Throws inside a transaction, for operations that need several transactions of their own.
   func requireNoTransaction(_ what: @autoclosure () -> String) throws {
     guard ThreadFrame.transaction(of: self) == nil, AsyncTransaction.living(of: self) == nil else {
-      throw DatabaseError(.invalidArgument, "\(what()) inside a transaction; do it before or after the transaction")
+      throw DatabaseError(
+        .invalidArgument,
+        "\(what()) outside of transactions only, and this call is inside of one; make it before or after it")
     }
   }
 }

@@ -38,7 +38,7 @@ extension Persistable {
   }
 
   /// Returns the items with several keys, in their order, with nil for missing ones.
-  public static func load(ids keys: some Sequence<ID> & Sendable, in database: Database) async throws -> [Self?] {
+  public static func load(ids keys: sending some Sequence<ID>, in database: Database) async throws -> [Self?] {
     try await store(in: database).load(ids: keys)
   }
 

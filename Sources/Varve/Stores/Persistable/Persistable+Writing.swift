@@ -87,15 +87,16 @@ extension Sequence where Element: Persistable {
   /// Removes those of the items that exist, by their `id`. Returns their number. Nothing is decoded.
   @discardableResult
   public func delete(in tx: WriteTransaction) throws -> Int { try Element.access(tx).delete(ids: map(\.id), tx) }
-}
 
-extension Sequence where Element: Persistable, Self: Sendable {
+  // MARK: - In a transaction of its own
+
   /// Sets the items in one transaction, whether they exist or not: if this throws, none is set. The previous ones are
   /// not decoded.
   public func persist(
     in database: Database, label: String? = nil, durability: StorageDurability? = nil
   ) async throws {
-    try await database.write(label: label, durability: durability) { tx in try persist(in: tx) }
+    let items = Array(self)
+    try await database.write(label: label, durability: durability) { tx in try items.persist(in: tx) }
   }
 
   /// Removes those of the items that exist, by their `id`, in one transaction. Returns their number. Nothing is
@@ -104,6 +105,9 @@ extension Sequence where Element: Persistable, Self: Sendable {
   public func delete(
     in database: Database, label: String? = nil, durability: StorageDurability? = nil
   ) async throws -> Int {
-    try await database.write(label: label, durability: durability) { tx in try delete(in: tx) }
+    let ids = map(\.id)
+    return try await database.write(label: label, durability: durability) { tx in
+      try Element.access(tx).delete(ids: ids, tx)
+    }
   }
 }
