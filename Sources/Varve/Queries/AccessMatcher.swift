@@ -51,19 +51,34 @@ struct AccessMatcher<Format: StoreFormat> {
     }
   }
 
+  /// Returns the terms of a branch that are those of the index's own condition, by number: each of its entries fulfils
+  /// them.
+  static func conditionTerms(of declaration: IndexDeclaration<Format.Instance>, in branch: Branch) -> Set<Int> {
+    guard let condition = declaration.condition, let own = try? ConditionBranches(condition).branches.first else {
+      return []
+    }
+    var terms: Set<Int> = []
+    for (number, term) in branch.sets.enumerated() where own.set(of: term.path) == term.set { terms.insert(number) }
+    for (number, term) in branch.others.enumerated() where own.others.contains(where: { $0 == term }) {
+      terms.insert(branch.sets.count + number)
+    }
+    return terms
+  }
+
   /// Returns an access for each term on the elements of the field. A row has one entry for an element, and may have
   /// several in the range of a term.
   func elements(
     _ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch
   ) -> [Access] {
     let path = declaration.fields[0].path
+    let covered = Self.conditionTerms(of: declaration, in: branch)
     return branch.others.enumerated().compactMap { index, other in
       guard !other.isNegated, other.term.path == path, other.term.comparison.isOfElements, let set = other.term.keys
       else { return nil }
       let isOne = set.ranges.isEmpty || set.ranges.count == 1 && set.ranges[0].isPoint
       return Access(
         source: .index(slot), ranges: set.ranges, boundCount: 1, pointCount: isOne ? 1 : 0,
-        terms: [branch.sets.count + index],
+        terms: covered.union([branch.sets.count + index]),
         order: query.isOrdered ? isOne ? rowOrder : nil : .forward,
         fixed: isOne ? set.ranges.first?.lower ?? [] : [], isByKey: isOne, repeatsRows: !isOne)
     }
@@ -72,6 +87,8 @@ struct AccessMatcher<Format: StoreFormat> {
   /// Returns the access with the ranges that the branch implies for the first fields of an index.
   func bounded(_ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch) -> Access {
     var access = Access(source: .index(slot), ranges: [KeySet.Range(lower: [], upper: nil)])
+    access.isPartial = declaration.condition != nil
+    access.terms = Self.conditionTerms(of: declaration, in: branch)
     var fixedCount = 0
     for field in declaration.fields {
       guard let term = branch.sets.firstIndex(where: { $0.path == field.path }) else { break }

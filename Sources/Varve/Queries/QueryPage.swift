@@ -74,7 +74,7 @@ extension StoreQuery {
     }
     guard maximum == nil else {
       throw DatabaseError(
-        .invalidArgument, "a query that is read page by page has a limit; say the size of the page alone")
+        .invalidArgument, "the query has a limit, and pages are limited by `size:` alone: leave out `limit`")
     }
     let forward = isBackward ? reversed : self
     if let cursor { try cursor.check(forward) }

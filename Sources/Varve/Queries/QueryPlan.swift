@@ -23,6 +23,8 @@ struct QueryPlan<Format: StoreFormat> {
     var ranges: [KeySet.Range]
     /// The number of fields that the ranges bound.
     var boundCount = 0
+    /// Whether the index has only rows that fulfil its own condition, which the branch contains.
+    var isPartial = false
     /// The number of these fields that have a single value in each range.
     var pointCount = 0
     /// The terms of the branch that the ranges cover, by number: the branch's sets come first, and then its other
@@ -40,6 +42,9 @@ struct QueryPlan<Format: StoreFormat> {
     var isByKey = false
     /// Whether a row may have several entries.
     var repeatsRows = false
+
+    /// Whether the branch leaves out some of the rows: by its ranges, or by the condition of the index.
+    var isBounded: Bool { boundCount > 0 || isPartial }
   }
 
   /// The reads for one branch of the condition.

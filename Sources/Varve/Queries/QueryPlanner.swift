@@ -129,7 +129,7 @@ struct QueryPlanner<Format: StoreFormat> {
       let isBounding =
         index.declaration.kind.hasSeveralValues
         ? !matcher.elements(slot, index.declaration, branch).isEmpty
-        : matcher.bounded(slot, index.declaration, branch).boundCount > 0
+        : matcher.bounded(slot, index.declaration, branch).isBounded
       if isBounding { _ = try indexes.readable(slot) }
     }
   }
@@ -138,7 +138,7 @@ struct QueryPlanner<Format: StoreFormat> {
     let fields = (branch.sets.map(\.path) + branch.others.map(\.term.path)).map(\.text)
     return DatabaseError(
       .notIndexed,
-      "no index of \(Format.self) bounds a condition on \(Set(fields).sorted().joined(separator: ", ")); declare one that begins with such a field, or write `.scan()`",
+      "no index of \(Format.self) bounds a condition on \(Set(fields).sorted().joined(separator: ", ")); declare one that begins with such a field, or one whose `where:` is a part of the condition, or write `.scan()`",
       collection: query.store.collection)
   }
 
@@ -172,7 +172,7 @@ struct QueryPlanner<Format: StoreFormat> {
   // MARK: - One branch
 
   private func best(for branch: Branch, isOnly: Bool) throws -> QueryPlan<Format>.Branch? {
-    var candidates = try candidates(for: branch).filter { $0.boundCount > 0 }
+    var candidates = try candidates(for: branch).filter(\.isBounded)
     if let rows = rows(for: branch) { candidates.append(rows) }
     guard let only = candidates.first else { return nil }
     let all = Set(0..<(branch.sets.count + branch.others.count))
@@ -187,7 +187,7 @@ struct QueryPlanner<Format: StoreFormat> {
     // A limit ends an ordered iteration early, also that of an index which no term bounds.
     let fewest = counts.min() ?? 0
     if query.isOrdered, query.maximum != nil, fewest >= Self.lookMaximum,
-      let unbounded = Self.ordered(try self.candidates(for: branch).filter { $0.boundCount == 0 })
+      let unbounded = Self.ordered(try self.candidates(for: branch).filter { !$0.isBounded })
     {
       candidates.append(unbounded)
       counts.append(try total(of: unbounded))

@@ -73,6 +73,65 @@ struct QueryPlanTests {
     #expect(try plan(query) == "index \"tags\", 1 range of 1 field\nsorted in memory")
     #expect(try ids(query.limit(5)) == Array(ids(query).prefix(5)))
   }
+
+  private struct Loan: Codable, Identifiable, Sendable, Equatable {
+    var id: Int
+    var due: Int
+    var returned: Int?
+    var shelf: String
+  }
+
+  private struct LoanFormat: StoreFormat {
+    typealias Instance = Loan
+    static let collection = "loans"
+    let open = Index(\.due, where: { $0.returned == nil })
+    let hall = Index(\.due, name: "hall", where: { $0.returned == nil && $0.shelf.contains("hall") })
+  }
+
+  @Test func `an index with a condition serves its own list, whatever else is asked of it`() throws {
+    let database = try Database.inMemory { LoanFormat.self }
+    let loans = Store<LoanFormat>(in: database)
+    let all = (0..<300).map {
+      Loan(id: $0, due: ($0 * 37) % 101, returned: $0 % 5 == 0 ? nil : $0, shelf: $0 % 3 == 0 ? "hall \($0)" : "attic")
+    }
+    try database.write { [all] tx in try loans.persist(contentsOf: all, in: tx) }
+    let isOpen = all.filter { $0.returned == nil }
+    func check(
+      _ query: StoreQuery<LoanFormat>, _ expected: [Loan], _ plan: String, line: Int = #line
+    ) throws {
+      try database.read { tx throws in
+        #expect(try query.fetch(in: tx) == expected, "line \(line)")
+        #expect(try query.count(in: tx) == expected.count, "line \(line)")
+        #expect(try query.explain(in: tx).description == plan, "line \(line)")
+      }
+    }
+    let open = loans.query.filter { $0.returned == nil }
+    let byDue = isOpen.sorted { ($0.due, $0.id) < ($1.due, $1.id) }
+    try check(open.sorted(by: \.due), byDue, "index \"open\", all of it\nin order")
+    try check(open.sorted(by: \.due).limit(7), Array(byDue.prefix(7)), "index \"open\", all of it\nin order")
+    try check(
+      open.sorted(by: \.due, descending: true), byDue.sorted { ($0.due, $0.id) > ($1.due, $1.id) },
+      "index \"open\", all of it\nin order")
+    try check(
+      open.sorted(by: \.shelf).sorted(by: \.id), isOpen.sorted { ($0.shelf, $0.id) < ($1.shelf, $1.id) },
+      "index \"open\", all of it\nsorted in memory")
+    // Another condition is tested on the rows, and a bound is one of the index.
+    let attic = open.filter { $0.shelf == "attic" }.sorted(by: \.due)
+    try check(attic, byDue.filter { $0.shelf == "attic" }, "index \"open\", all of it, filtered\nin order")
+    let late = open.filter { $0.due < 50 }.sorted(by: \.due)
+    try check(late, byDue.filter { $0.due < 50 }, "index \"open\", 1 range of 1 field\nin order")
+    // The smaller of two, and one whose condition is no range of keys.
+    let hall = open.filter { $0.shelf.contains("hall") }.sorted(by: \.due)
+    try check(hall, byDue.filter { $0.shelf.contains("hall") }, "index \"hall\", all of it\nin order")
+    try database.read { tx throws in
+      #expect(try open.sum(of: \.due, in: tx) == isOpen.map(\.due).reduce(0, +))
+      let other = loans.query.filter { $0.returned != 1 }.sorted(by: \.due)
+      #expect(errorCode { _ = try other.fetch(in: tx) } == .notIndexed, "it does not contain that of an index")
+      let either = loans.query.filter { $0.returned == nil || $0.shelf == "attic" }
+      #expect(errorCode { _ = try either.fetch(in: tx) } == .notIndexed)
+    }
+  }
+
   @Test func `an index with a field in descending order bounds ranges of it`() throws {
     struct Page: Codable, Identifiable, Sendable, Equatable {
       var id: Int

@@ -62,13 +62,7 @@ final class CountedPlan<Format: StoreFormat>: Sendable {
   /// Returns whether an access covers a whole branch: by its ranges, or because the index has only rows that fulfil the
   /// other terms.
   private static func covers(_ branch: Branch, _ terms: Set<Int>, _ declaration: Declaration) -> Bool {
-    var terms = terms
-    if let condition = declaration.condition, let own = try? ConditionBranches(condition).branches.first {
-      for (number, term) in branch.sets.enumerated() where own.set(of: term.path) == term.set { terms.insert(number) }
-      for (number, term) in branch.others.enumerated() where own.others.contains(where: { $0 == term }) {
-        terms.insert(branch.sets.count + number)
-      }
-    }
+    let terms = terms.union(AccessMatcher<Format>.conditionTerms(of: declaration, in: branch))
     return terms.count == branch.sets.count + branch.others.count
   }
 }
