@@ -38,7 +38,10 @@ public struct RowImport: Sendable {
       coder = terms?.coder ?? CoderName(info.coderName(marked: info.coderMark))
     } else {
       guard let terms else {
-        throw DatabaseError(.notFound, "the database has no such collection", collection: collection)
+        throw DatabaseError(
+          .notFound,
+          "the database has no such collection, and its first row does not describe one: a line needs `keyType` and `coder`",
+          collection: collection)
       }
       keyForm = KeyForm(terms.keyType)
       coder = terms.coder

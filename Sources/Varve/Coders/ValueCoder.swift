@@ -123,7 +123,15 @@ struct ValueCoder: Sendable {
     if error is DatabaseError { return error }
     let message = description(of: error).map { ": \($0)" } ?? ""
     let verb = code == .encodingFailed ? "encoded" : "decoded"
-    return DatabaseError(code, "a \(type) can't be \(verb)\(message)", cause: error)
+    return DatabaseError(code, "a value of type \(name(of: type)) can't be \(verb)\(message)", cause: error)
+  }
+
+  /// Returns the name of a type with those of the types that contain it, such as `BookFormat.Instance`, but without its
+  /// module.
+  private static func name(of type: Any.Type) -> String {
+    let whole = String(reflecting: type)
+    guard !whole.contains("("), let end = whole.firstIndex(of: ".") else { return String(describing: type) }
+    return String(whole[whole.index(after: end)...])
   }
 
   /// Returns the message of a coder's error with its coding path, or nil if it has none.

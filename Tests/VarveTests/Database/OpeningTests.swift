@@ -71,6 +71,9 @@ struct OpeningTests {
       }
       #expect(error?.code == .notFound && error?.message.contains(words) == true, "\(error?.message ?? "")")
     }
+    let error = #expect(throws: DatabaseError.self) { try Database.open(at: directory.path + "/none/notes.varve") }
+    #expect(error?.code == .notFound)
+    #expect(error?.message.hasSuffix("and the directory that is to contain it is missing") == true)
   }
 
   @Test func `committed rows, counts and numbers are there after reopening`() throws {

@@ -224,7 +224,9 @@ struct RowLine {
     case (nil, (.string(let text), _)?, .raw): bytes = Array(text.utf8)
     case (nil, _, .raw): throw RecordError("\(name) of the coder raw is not a string")
     case (nil, (_, let text)?, .json): bytes = text
-    default: throw RecordError("\(name)Hex is missing: of the coder \(coder) \(name) does not say all")
+    default:
+      throw RecordError(
+        "\(name)Hex is missing: \(name) is a readable form, and not all that the coder \(coder) has stored")
     }
     return PortableValue(version: value.version, shape: value.shape, shapes: value.shapes, bytes: bytes)
   }

@@ -21,10 +21,15 @@ package struct BackendOpening {
     do { return try environment.fileSystem.attributes(path) == nil } catch { return false }
   }
 
-  /// The error for a database that does not exist, which names the options of this module.
+  /// The error for a database that does not exist, which names the options of this module. If they are to create it,
+  /// the directory around it is missing.
   private func missingError(_ error: DatabaseError) -> DatabaseError {
     let reason =
-      options.follows ? "follows is true" : options.isReadOnly ? "isReadOnly is true" : "createsIfMissing is false"
+      options.follows
+      ? "follows is true"
+      : options.isReadOnly
+        ? "isReadOnly is true"
+        : options.createsIfMissing ? "the directory that is to contain it is missing" : "createsIfMissing is false"
     return DatabaseError(.notFound, "no database exists at \(path), and \(reason)", cause: error.cause)
   }
 
