@@ -53,7 +53,7 @@ struct OneSidedRangeTests {
     #expect(C { (..<"b").contains($0.nick) } == C { $0.nick < "b" })
   }
 
-  @Test func `what is no range with one end is still a sequence of values`() {
+  @Test func `what is not a range with one end is still a sequence of values`() {
     #expect(C { $0.year.isIn([1, 2]) } == C { $0.year.isIn(Set([2, 1])) })
     #expect(C { $0.year.isIn(stride(from: 0, to: 6, by: 3)) } == C { $0.year.isIn([0, 3]) })
     #expect(C { $0.year.isIn(1..<3) } != C { $0.year.isIn([1, 2]) })

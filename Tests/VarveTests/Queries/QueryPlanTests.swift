@@ -120,7 +120,7 @@ struct QueryPlanTests {
     try check(attic, byDue.filter { $0.shelf == "attic" }, "index \"open\", all of it, filtered\nin order")
     let late = open.filter { $0.due < 50 }.sorted(by: \.due)
     try check(late, byDue.filter { $0.due < 50 }, "index \"open\", 1 range of 1 field\nin order")
-    // The smaller of two, and one whose condition is no range of keys.
+    // The smaller of two, and one whose condition is not a range of keys.
     let hall = open.filter { $0.shelf.contains("hall") }.sorted(by: \.due)
     try check(hall, byDue.filter { $0.shelf.contains("hall") }, "index \"hall\", all of it\nin order")
     try database.read { tx throws in

@@ -112,12 +112,12 @@ struct UndecodableMigrationTests {
   }
 
   @Test(arguments: [false, true])
-  func `a format that skips such rows goes on past them, leaves them as they are, and counts them`(
+  func `a format that skips such rows continues past them, leaves them as they are, and counts them`(
     isBlocking: Bool
   ) async throws { try await check(Skipping.self, isBlocking: isBlocking) }
 
   @Test(arguments: [false, true])
-  func `a format with stand-ins stores none, and goes on past such rows`(isBlocking: Bool) async throws {
+  func `a format with stand-ins stores none, and continues past such rows`(isBlocking: Bool) async throws {
     try await check(Replacing.self, isBlocking: isBlocking)
   }
 
