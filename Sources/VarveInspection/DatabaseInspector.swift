@@ -117,7 +117,8 @@ public final class DatabaseInspector: Sendable {
     return InspectedCollection(
       name: name, record: record, coder: try coder(record.writer), firstCoder: try coder(record.coder),
       objects: objects, metadata: metadata, rowCount: Int(count),
-      approximateSize: try size(of: range, in: objects) + size(of: range, in: metadata))
+      approximateSize: try size(of: range, in: objects) + size(of: range, in: metadata),
+      storage: record.isOwn ? .own(compression: try (backend as? EngineBackend)?.compression(of: objects)) : .shared)
   }
 
   /// Returns the approximate size of a range in bytes, or 0 if the storage can't determine it.

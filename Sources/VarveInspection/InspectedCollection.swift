@@ -8,6 +8,8 @@ public struct InspectedCollection: Sendable {
   public let rowCount: Int
   /// The approximate size of its rows in bytes: compressed in tables, uncompressed in memtables.
   public let approximateSize: UInt64
+  /// Where its rows are.
+  public let storage: CollectionStorage
   let record: CollectionRecord
   let objects: StorageFamily
   let metadata: StorageFamily
@@ -20,8 +22,7 @@ public struct InspectedCollection: Sendable {
 
   init(
     name: String, record: CollectionRecord, coder: CoderName?, firstCoder: CoderName?, objects: StorageFamily,
-    metadata: StorageFamily, rowCount: Int,
-    approximateSize: UInt64
+    metadata: StorageFamily, rowCount: Int, approximateSize: UInt64, storage: CollectionStorage
   ) {
     self.name = name
     self.record = record
@@ -31,6 +32,7 @@ public struct InspectedCollection: Sendable {
     self.metadata = metadata
     self.rowCount = rowCount
     self.approximateSize = approximateSize
+    self.storage = storage
     keyForm = KeyForm(record.keyType)
   }
 
@@ -52,7 +54,7 @@ public struct InspectedCollection: Sendable {
       guard let coder else {
         throw DatabaseError(.unsupportedVersion, "its coder has the number \(record.writer)", collection: name)
       }
-      return PortableCollection(keyType: record.keyType, coder: coder, isOwn: record.isOwn)
+      return PortableCollection(keyType: record.keyType, coder: coder, storage: storage)
     }
   }
 

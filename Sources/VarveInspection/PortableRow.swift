@@ -1,4 +1,4 @@
-internal import Varve
+public import Varve
 
 /// A row in transfer from one database to another.
 ///
@@ -47,13 +47,13 @@ public struct PortableCollection: Sendable, Hashable {
   public var keyType: String
   /// The coder.
   public var coder: CoderName
-  /// Whether its rows are in families of its own.
-  public var isOwn: Bool
+  /// Where its rows are. A collection that exists keeps its storage.
+  public var storage: CollectionStorage
 
   /// Creates the parameters of a collection.
-  public init(keyType: String, coder: CoderName, isOwn: Bool = false) {
+  public init(keyType: String, coder: CoderName, storage: CollectionStorage = .shared) {
     self.keyType = keyType
     self.coder = coder
-    self.isOwn = isOwn
+    self.storage = storage
   }
 }

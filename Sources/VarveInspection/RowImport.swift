@@ -46,7 +46,7 @@ public struct RowImport: Sendable {
       keyForm = KeyForm(terms.keyType)
       coder = terms.coder
       id = try core.catalog.collection(
-        collection, keyType: terms.keyType, coderName: terms.coder.name, storage: terms.isOwn ? .own() : .shared
+        collection, keyType: terms.keyType, coderName: terms.coder.name, storage: terms.storage
       ).record.id
     }
     coding = InspectedCoding(core.catalog)

@@ -116,6 +116,52 @@ struct BackupCommandTests {
     try Tool.good(["backup", "restore", folder, directory.path + "/restored"])
   }
 
+  @Test func `directories with the names of backups that varve has not made do not count, and are not removed`() throws
+  {
+    try put("a")
+    for name in ["000007", "000009.part", "000003.part/database"] {
+      try FileManager.default.createDirectory(atPath: folder + "/" + name, withIntermediateDirectories: true)
+    }
+    let own = ["000007/file", "000009.part/f", "000003.part/notes"]
+    for name in own { _ = try directory.file("backups/" + name, "precious") }
+    #expect(try Tool.good(["backup", "list", folder]) == "")
+    #expect(try Tool.run(["backup", "verify", folder]).status == 1)
+    for number in 10...11 {
+      // The number of a name that is taken is not given to a backup.
+      #expect(try Tool.good(["backup", "create", database, folder, "--keep", "1"]).hasPrefix("backup \(number): "))
+    }
+    let rest = ["000003.part", "000007", "000009.part", "LOCK"]
+    #expect(try files(folder) == (rest + ["000011"]).sorted())
+    // A backup with other files stays, too.
+    _ = try directory.file("backups/000011/notes", "precious")
+    let result = try Tool.run(["backup", "create", database, folder, "--keep", "1"])
+    #expect(result.status == 0 && result.errors.contains("000011/notes"), "\(result)")
+    #expect(!result.output.contains("removed"), "\(result)")
+    #expect(try Tool.objects(["backup", "prune", folder, "--keep", "1", "--json"])[0]["removed"] as? [Int] == [])
+    #expect(try files(folder) == (rest + ["000011", "000012"]).sorted())
+    for name in own + ["000011/notes"] {
+      #expect(try String(contentsOfFile: folder + "/" + name, encoding: .utf8) == "precious")
+    }
+    try Tool.good(["backup", "verify", folder, "--all"])
+  }
+
+  @Test func `what an interrupted command left of any step is removed, and no number is left after the last`() throws {
+    try put("a")
+    for name in ["000001.part", "000002.part/database.checkpoint", "000003.part/database"] {
+      try FileManager.default.createDirectory(atPath: folder + "/" + name, withIntermediateDirectories: true)
+    }
+    for name in ["000003.part/backup.json", "000003.part/backup.json.partial"] {
+      _ = try directory.file("backups/" + name, "{}")
+    }
+    try Tool.good(["backup", "create", database, folder])
+    #expect(try files(folder) == ["000001", "LOCK"])
+    for name in ["9223372036854775807", "999999999999999"] {
+      try FileManager.default.createDirectory(atPath: folder + "/" + name, withIntermediateDirectories: true)
+    }
+    let result = try Tool.run(["backup", "create", database, folder])
+    #expect(result.status == 3 && result.errors.contains("no number is left"), "\(result)")
+  }
+
   @Test(arguments: [
     ["create", "{db}", "{folder}", "--keep", "0"], ["prune", "{folder}"], ["prune", "{folder}", "--keep", "0"],
     ["verify", "{folder}", "--all", "--backup", "1"], ["restore", "{folder}"],

@@ -74,7 +74,17 @@ struct LiveCommandTests {
     let writer = try Writer(database)
     let result = try Tool.run(["checkpoint", database, elsewhere.path + "/copy"] + Self.patient)
     #expect(result.status == 3 && result.errors.contains("backupFolders"), "\(result)")
+    // The message names the process, and the folder that the user has named.
+    #expect(result.errors.contains("process \(writer.number), which has the database open"), "\(result)")
+    let backup = try Tool.run(["backup", "create", database, elsewhere.path + "/backups"] + Self.patient)
+    #expect(backup.status == 3 && backup.errors.contains("process \(writer.number), which"), "\(backup)")
+    #expect(backup.errors.contains("(\(elsewhere.path)/backups)") && !backup.errors.contains(".part"), "\(backup)")
     #expect(try FileManager.default.contentsOfDirectory(atPath: elsewhere.path) == [])
+    // A folder that was there before stays.
+    try FileManager.default.createDirectory(atPath: elsewhere.path + "/mine", withIntermediateDirectories: false)
+    #expect(try Tool.run(["backup", "create", database, elsewhere.path + "/mine"] + Self.patient).status == 3)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: elsewhere.path + "/mine") == ["LOCK"])
+    try FileManager.default.removeItem(atPath: elsewhere.path + "/mine")
     writer.end()
     // Without another process, the command may write wherever its user may.
     try Tool.good(["checkpoint", database, elsewhere.path + "/copy"])

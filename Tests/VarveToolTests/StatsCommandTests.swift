@@ -28,6 +28,30 @@ struct StatsCommandTests {
     #expect(try number(json, "statistics", "log", "visibleSequence") >= 1)
   }
 
+  @Test func `--fresh changes nothing of a database that no process has open, such as a backup`() throws {
+    try Tool.good(["put", database, "a", "1", "--create"])
+    try Tool.good(["backup", "create", database, directory.path + "/backups"])
+    let backup = directory.path + "/backups/000001/database"
+    for path in [database, backup] {
+      let before = try files(path)
+      let fresh = try Tool.good(["stats", path, "--fresh"])
+      #expect(fresh.contains("not open for writing in any process"), "\(fresh)")
+      #expect(try Tool.objects(["stats", path, "--fresh", "--json"]).first?["isLive"] as? Bool == false)
+      #expect(try files(path) == before)
+      #expect(fresh == (try Tool.good(["stats", path])))
+    }
+    #expect(try Tool.run(["stats", directory.path + "/none", "--fresh"]).status == 3)
+  }
+
+  /// The names and contents of the files of a directory.
+  private func files(_ path: String) throws -> [String: Data] {
+    var files: [String: Data] = [:]
+    for name in try FileManager.default.contentsOfDirectory(atPath: path) {
+      files[name] = try Data(contentsOf: URL(fileURLWithPath: path + "/" + name))
+    }
+    return files
+  }
+
   @Test(arguments: [["--interval", "0"], ["--interval", "x"], ["--count", "0"]])
   func `an invalid interval or count is a usage error`(arguments: [String]) throws {
     #expect(try Tool.run(["stats", database] + arguments).status == 2)

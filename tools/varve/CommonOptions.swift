@@ -17,11 +17,17 @@ struct DatabaseArgument: ParsableArguments {
   }
 
   /// Opens the engine for writing, and closes it at the end of `body`. A missing database is created only if `create`
-  /// is true.
-  func writing<Result>(create: Bool = false, _ body: (Engine) throws -> Result) throws -> Result {
+  /// is true, and with `familyOptions` for its default family.
+  func writing<Result>(
+    create: Bool = false, familyOptions: FamilyOptions = FamilyOptions(), _ body: (Engine) throws -> Result
+  ) throws -> Result {
+    if create { try DatabaseLocation.check(path, for: "a database") }
     var options = EngineOptions()
     options.createIfMissing = create
     options.raisesDescriptorLimit = true
+    options.defaultFamilyOptions = familyOptions
+    // Families are made as those that were exported, also with operators of programs.
+    options.acceptsUnknownMergeOperators = true
     return try open(options, body)
   }
 
@@ -43,6 +49,7 @@ struct DatabaseArgument: ParsableArguments {
   /// Opens the object database for writing, and closes it at the end of `body`. A missing database is created only if
   /// `create` is true.
   func writingObjects<Result>(create: Bool, _ body: (Database) throws -> Result) throws -> Result {
+    if create { try DatabaseLocation.check(path, for: "a database") }
     var options = DatabaseOptions()
     options.createsIfMissing = create
     let objects = try Database.open(at: path, options: options)
@@ -116,14 +123,25 @@ struct FamilyOption: ParsableArguments {
   }
 }
 
+/// The choice of one family, for commands that act on all of them otherwise.
+struct OnlyFamilyOption: ParsableArguments {
+  @Option(name: [.short, .long], help: "Only this column family; without it, all.")
+  var family: String?
+}
+
 extension Engine {
-  /// Returns the family with a name, which is created if it is missing and `create` is true.
-  func findFamily(named name: String, create: Bool) throws -> ColumnFamily {
+  /// Returns the family with a name, which is created with the given options if it is missing and `create` is true.
+  func findFamily(
+    named name: String, create: Bool, options: FamilyOptions = FamilyOptions()
+  ) throws -> ColumnFamily {
     if let family = families.first(where: { $0.name == name }) { return family }
     guard create else { return try family(named: name) }
     switch ObjectFamily(name) {
-    case nil, .values: return try createFamily(name)
-    case .counters: return try createFamily(name, options: FamilyOptions(mergeOperator: CounterOperator().name))
+    case nil, .values: return try createFamily(name, options: options)
+    case .counters:
+      var options = options
+      options.mergeOperator = CounterOperator().name
+      return try createFamily(name, options: options)
     case .foreign:
       throw ToolError(
         .cannotOpen,
@@ -162,7 +180,13 @@ struct OutputOption: ParsableArguments {
 
 /// The option for the form of keys and values on the command line and in text output.
 struct HexOption: ParsableArguments {
-  @Flag(help: "Keys and values are hexadecimal digits, on the command line and in what is printed.")
+  @Flag(
+    help: ArgumentHelp(
+      "Keys and values are hexadecimal digits, on the command line and in what is printed.",
+      discussion: """
+        Without it, the bytes of a key on the command line are those of its text. \\xNN, as bytes without a character \
+        are printed, is not read there: name such keys with --hex.
+        """))
   var hex = false
 
   /// Returns the bytes that an argument represents.
@@ -172,6 +196,14 @@ struct HexOption: ParsableArguments {
       throw ToolError(.usage, "\(name) \"\(argument)\" is not an even number of hexadecimal digits")
     }
     return bytes
+  }
+
+  /// Says on standard error that a key which was not found may be one that was printed with escapes.
+  func explainAbsence(of argument: String) {
+    guard !hex, argument.contains(/\\x[0-9a-f]{2}/) else { return }
+    StandardError.write(
+      "varve: \"\(argument)\" was taken as it is written; a key that is printed with \\xNN is named with --hex, and "
+        + "scan --hex prints its digits\n")
   }
 
   /// Returns bytes as text for people.
@@ -198,7 +230,15 @@ struct RangeOptions: ParsableArguments {
   /// Returns the bounds of a cursor for the range.
   func bounds(_ hex: HexOption) throws -> CursorBounds {
     if let prefix { return .prefix(try hex.bytes(prefix, "--prefix")) }
-    return CursorBounds(lower: try lower(hex), upper: try upper(hex))
+    let (lower, upper) = (try lower(hex), try upper(hex))
+    try Self.check(lower, upper, to: to)
+    return CursorBounds(lower: lower, upper: upper)
+  }
+
+  /// Throws a usage error for a range that ends before it begins. `to` is its end as it was written.
+  static func check(_ lower: [UInt8]?, _ upper: [UInt8]?, to: String?) throws {
+    guard let lower, let upper, upper.lexicographicallyPrecedes(lower) else { return }
+    throw ToolError(.usage, "--to \"\(to ?? "")\" is before --from: the range ends before it begins")
   }
 
   func prefix(_ hex: HexOption) throws -> [UInt8]? { try prefix.map { try hex.bytes($0, "--prefix") } }

@@ -105,6 +105,12 @@ public final class EngineBackend: StorageBackend {
     try mapped { try engine.setOptions(Self.engineOptions(options), of: try columnFamily(family.number)) }
   }
 
+  /// Returns the compression of a family, or `nil` if it is that of the database.
+  package func compression(of family: StorageFamily) throws -> CompressionKind? {
+    try requireOpen()
+    return try columnFamily(family.number).options.compression
+  }
+
   /// Drops a family without reading its contents.
   public func dropFamily(_ family: StorageFamily) throws {
     try requireOpen()

@@ -10,7 +10,8 @@ extension Engine {
   /// Flushes, and then merges all tables of a family with keys from `lower` (included) up to `upper` (excluded) into
   /// the last level. A nil bound is open; a nil family means all families.
   ///
-  /// Throws `.corruption` if a table of the range is damaged; tables that do not need its keys are compacted first.
+  /// Throws `.invalidArgument` if the range ends before it begins, and does nothing for an empty one. Throws
+  /// `.corruption` if a table of the range is damaged; tables that do not need its keys are compacted first.
   ///
   /// Reads and writes continue during the call; later writes are not part of the work. When the call returns, the
   /// space of the replaced tables is free, unless a snapshot or cursor needs it. The call runs `progress` on the
@@ -21,6 +22,7 @@ extension Engine {
   ) throws(EngineError) {
     try core.requireOpen()
     try core.requireWritable()
+    if try Self.isEmptyRange(lower, upper) { return }
     try core.background.flushAll()
     let newest = core.pipeline.visible
     let range = UserKeyRange(lower: lower ?? [], upper: upper, upperIsExcluded: true)
@@ -32,6 +34,19 @@ extension Engine {
       progress?(CompactionProgress(bytesDone: total, bytesTotal: total))
     }
     core.background.waitForRemovals()
+  }
+
+  /// Returns whether there is no key between two bounds. Throws `.invalidArgument` if the second precedes the first.
+  private static func isEmptyRange(_ lower: [UInt8]?, _ upper: [UInt8]?) throws(EngineError) -> Bool {
+    guard let upper else { return false }
+    let lower = lower ?? []
+    guard !upper.lexicographicallyPrecedes(lower) else {
+      throw EngineError(
+        .invalidArgument,
+        "a range that ends at \(upper.withByteView { $0.printable }), before it begins at "
+          + "\(lower.withByteView { $0.printable })")
+    }
+    return lower == upper
   }
 
   /// Returns when no flush or compaction is due.

@@ -46,6 +46,9 @@ extension EngineCore {
         options.mergeOperators.isEmpty ? "none" : options.mergeOperators.map(\.name).description,
         "as the options say, beside those that every engine knows"),
       .init(
+        .tables, "acceptsUnknownMergeOperators", options.acceptsUnknownMergeOperators,
+        "only for tools that copy the families of a program"),
+      .init(
         .tables, "defaultFamilyOptions", "\(options.defaultFamilyOptions)",
         "as the options say; what the default family of a new database gets"),
       .init(.tables, "blockSize", options.blockSize, "as the options say; before compression"),

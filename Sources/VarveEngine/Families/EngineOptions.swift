@@ -117,6 +117,10 @@ public struct EngineOptions: Sendable {
   /// contains the database. Default none.
   public var backupFolders: [String] = []
 
+  /// Whether families may be created with operators that the engine doesn't know, by tools that copy the families of a
+  /// program. Default false.
+  package var acceptsUnknownMergeOperators = false
+
   /// The size in bytes from which on a database keeps a reserve for a full disk (`SpaceReserve`).
   var reserveDatabaseMinimum: UInt64 = 64 << 20
 
@@ -161,6 +165,7 @@ public struct EngineOptions: Sendable {
   func validate(_ family: FamilyOptions) throws(EngineError) {
     try validateSizes(of: family)
     guard let name = family.mergeOperator, mergeFunction(named: name) == nil else { return }
+    if acceptsUnknownMergeOperators, (1...255).contains(name.utf8.count) { return }
     throw EngineError(
       .invalidArgument, "no merge operator is named \"\(name)\": pass it in EngineOptions.mergeOperators")
   }

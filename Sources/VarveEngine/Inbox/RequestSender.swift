@@ -74,7 +74,7 @@ package struct RequestSender {
         if answer.isFinal {
           // The engine may not have removed the request yet.
           for kind in [InboxFileName.Kind.taken, .answer] { try? fileSystem.remove(path(InboxFileName(id, kind))) }
-          return outcome(answer)
+          return outcome(answer, of: note.who)
         }
         progress(answer)
       }
@@ -82,7 +82,9 @@ package struct RequestSender {
       if try hasEnded(note, probes: looks.isMultiple(of: Self.looksPerProbe)) {
         // The next process may have taken the request by now.
         guard try !withdraw(id) else { return .ended(wasTaken: false) }
-        guard let next = LockNote(at: path), !next.place.hasEnded, next.place != note.place else { return try end(id) }
+        guard let next = LockNote(at: path), !next.place.hasEnded, next.place != note.place else {
+          return try end(id, of: note.who)
+        }
         note = next
         hasNext = true
       }
@@ -93,7 +95,7 @@ package struct RequestSender {
         if let answer = try read(id), answer.isFinal { continue }
         var hasEnded = hasNext
         if !hasEnded { hasEnded = try self.hasEnded(note, probes: true) }
-        if hasEnded { return try end(id) }
+        if hasEnded { return try end(id, of: note.who) }
         throw EngineError(
           .inputOutput,
           "\(note.who) has carried out the request, or given it up, without an answer: it has opened the database "
@@ -173,11 +175,16 @@ package struct RequestSender {
     }
   }
 
+  /// Returns whether a process has the lock. Makes no file: a checkpoint that was never opened has none.
   private func isLocked() throws(EngineError) -> Bool {
+    let lock = path + "/" + FileName.lock.name
+    guard try fileSystem.attributes(lock) != nil else { return false }
     do throws(EngineError) {
-      try fileSystem.lock(path + "/" + FileName.lock.name).release()
+      try fileSystem.lock(lock).release()
       return false
     } catch {
+      // Who may not take the lock, as on a file system that is mounted read-only, can't know, and can't ask either.
+      if error.code == .permissionDenied || error.code == .notReadableNow { return false }
       guard error.code == .locked else { throw error }
       return true
     }
@@ -204,18 +211,22 @@ package struct RequestSender {
   }
 
   /// Removes what is left of a request whose engine has ended after it took it.
-  private func end(_ id: UInt64) throws(EngineError) -> Outcome {
+  private func end(_ id: UInt64, of who: String) throws(EngineError) -> Outcome {
     defer { for kind in InboxFileName.Kind.allCases { try? fileSystem.remove(path(InboxFileName(id, kind))) } }
-    if let answer = try read(id), answer.isFinal { return outcome(answer) }
+    if let answer = try read(id), answer.isFinal { return outcome(answer, of: who) }
     return .ended(wasTaken: true)
   }
 
-  private func outcome(_ answer: RequestAnswer) -> Outcome {
+  /// Returns the outcome of the last answer. An error names the process that met it.
+  private func outcome(_ answer: RequestAnswer, of who: String) -> Outcome {
+    guard case .failed(let error) = answer else { return .answer(answer) }
     // An engine that closes leaves nothing of what it had begun.
-    if case .failed(let error) = answer, error.code == .closed || error.code == .canceled {
-      return .ended(wasTaken: false)
-    }
-    return .answer(answer)
+    if error.code == .closed || error.code == .canceled { return .ended(wasTaken: false) }
+    return .answer(
+      .failed(
+        EngineError(
+          error.code, "\(who), which has the database open, has refused or failed: \(error.message)",
+          cause: error.cause, file: error.file, offset: error.offset)))
   }
 }
 

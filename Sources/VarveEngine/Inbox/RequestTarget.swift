@@ -26,8 +26,8 @@ struct RequestTarget {
     guard try allowed(database).contains(where: { Self.contains($0, parent) }) else {
       throw EngineError(
         .permissionDenied,
-        "the process that has the database open makes checkpoints for others only beside the database, and in the "
-          + "folders that its program names in EngineOptions.backupFolders or DatabaseOptions.backupFolders",
+        "a process makes checkpoints for others only beside the database, and in the folders that its program names in "
+          + "EngineOptions.backupFolders or DatabaseOptions.backupFolders",
         file: target)
     }
     return parent == "/" ? "/" + name : parent + "/" + name

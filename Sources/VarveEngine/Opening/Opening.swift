@@ -64,7 +64,7 @@ struct Opening {
   func prepareDirectory() throws(EngineError) {
     guard let attributes = try fileSystem.attributes(path) else {
       guard options.createIfMissing, !options.readOnly else {
-        let reason = options.readOnly ? "readOnly is true" : "createIfMissing is false"
+        let reason = options.readOnly ? "one that is only read or followed isn't made" : "createIfMissing is false"
         throw EngineError(.notFound, "no database exists here, and \(reason)", file: path)
       }
       try fileSystem.createDirectory(path)

@@ -68,7 +68,7 @@ struct RowImportTests {
   @Test func `an import creates the collection that the rows describe, and refuses a different one`() throws {
     #expect(throws: DatabaseError.self) { try RowImport(into: "notes", of: database, as: nil) }
     let own = try RowImport(
-      into: "own", of: database, as: PortableCollection(keyType: "int", coder: .json, isOwn: true))
+      into: "own", of: database, as: PortableCollection(keyType: "int", coder: .json, storage: .own()))
     try own.commit([try own.prepare(PortableRow(key: try 7.encoded(), object: text("[1]")))])
     try database.read { tx throws in #expect(try tx.object([Int].self, key: 7, in: "own") == [1]) }
     for terms in [Self.json, PortableCollection(keyType: "int", coder: .raw)] {

@@ -110,7 +110,12 @@ final class SequenceRun {
       try engine.flush()
     case .compact(let slot, let from, let to):
       guard let family = family(slot, &answer) else { return }
-      try engine.compact(family: family, from: from?.bytes, to: to?.bytes)
+      // A range that ends before it begins is refused.
+      if let from, let to, to.bytes.lexicographicallyPrecedes(from.bytes) {
+        try engine.compact(family: family, from: to.bytes, to: from.bytes)
+      } else {
+        try engine.compact(family: family, from: from?.bytes, to: to?.bytes)
+      }
     case .createFamily(let slot):
       let family = try engine.createFamily(
         "family \(slot)", options: FamilyOptions(mergeOperator: EngineSetting.mergeOperator(familySlot: slot)))

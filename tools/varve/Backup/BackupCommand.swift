@@ -38,9 +38,10 @@ struct BackupCreateCommand: ParsableCommand {
     discussion: """
       If a process has the database open, it makes the backup, and the command waits for it. The folder must then be in \
       the directory that contains the database or below it, or one that the program of that process names \
-      (DatabaseOptions.backupFolders). The folder is created if its parent exists.
+      (DatabaseOptions.backupFolders). The folder is created if its parent exists; it is not the database, nor in it.
 
-      With --keep the oldest backups are removed once the new one is complete.
+      With --keep the oldest backups are removed once the new one is complete. What varve has not made is not removed: \
+      a directory without a backup, whatever its name, and a backup to which other files were added.
 
       Example: varve backup create /data/example.varve /backup/example --keep 14
       """)
@@ -61,14 +62,13 @@ struct BackupCreateCommand: ParsableCommand {
     guard try PosixFileSystem().attributes(database.path + "/CURRENT") != nil else {
       throw EngineError(.notFound, "no database exists here", file: database.path)
     }
-    try folder.create(for: database.path)
-    let live = LiveDatabase(database: database, patience: patience)
-    let (backup, removed) = try folder.locked {
-      let backup = try folder.add(of: database.path) { part in
-        BackupRecord(
-          part.number, of: LiveDatabase.absolute(database.path), try live.checkpoint(to: part.databasePath))
-      }
-      return (backup, try keep.map { try folder.prune(keeping: $0) } ?? [])
+    let isNew = try folder.create(for: database.path)
+    let (backup, removed): (BackupFolder.Backup, [BackupFolder.Backup])
+    do {
+      (backup, removed) = try folder.locked { try make(in: folder) }
+    } catch {
+      if isNew { folder.discard() }
+      throw error
     }
     let row = BackupRow(backup)
     let sink = try ByteSink.standardOutput()
@@ -79,6 +79,15 @@ struct BackupCreateCommand: ParsableCommand {
       for old in removed { try sink.writeLine("removed backup \(old.number)") }
     }
     try sink.finish()
+  }
+
+  /// Makes a backup in the folder, which is locked, and removes those that are not to be kept.
+  private func make(in folder: BackupFolder) throws -> (BackupFolder.Backup, [BackupFolder.Backup]) {
+    let live = LiveDatabase(database: database, patience: patience)
+    let backup = try folder.add(of: database.path) { part in
+      BackupRecord(part.number, of: LiveDatabase.absolute(database.path), try live.checkpoint(to: part.databasePath))
+    }
+    return (backup, try keep.map { try folder.prune(keeping: $0) } ?? [])
   }
 }
 
@@ -106,7 +115,12 @@ struct BackupListCommand: ParsableCommand {
 struct BackupPruneCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "prune", abstract: "Remove all backups but the newest ones.",
-    discussion: "Example: varve backup prune /backup/example --keep 14")
+    discussion: """
+      What varve has not made is not removed: a directory without a backup, whatever its name, and a backup to which \
+      other files were added.
+
+      Example: varve backup prune /backup/example --keep 14
+      """)
 
   @OptionGroup var source: BackupFolderArgument
   @Option(help: "Keep the newest so many, at least 1.") var keep: Int

@@ -10,6 +10,9 @@ import VarveEngine
 /// FOLDER/000002.part/            one that is being made, restored from or removed, and does not count
 /// ```
 ///
+/// A directory that has neither is not of varve: it is no backup whatever its name, and no command removes it, nor one
+/// that has other files as well.
+///
 /// A backup appears by the rename of its complete directory, and disappears by the reverse one. Numbers have at least
 /// six digits, only grow, and are the order of the backups: clocks can jump.
 struct BackupFolder {
@@ -18,8 +21,10 @@ struct BackupFolder {
     let number: Int
     let path: String
 
-    var databasePath: String { path + "/database" }
-    var recordPath: String { path + "/backup.json" }
+    static let databaseName = "database"
+    static let recordName = "backup.json"
+    var databasePath: String { path + "/" + Self.databaseName }
+    var recordPath: String { path + "/" + Self.recordName }
     /// What it is a backup of, or `nil` if the file is missing or damaged.
     var record: BackupRecord? {
       FileManager.default.contents(atPath: recordPath).flatMap { try? JSONText.decode(BackupRecord.self, $0) }
@@ -36,8 +41,15 @@ struct BackupFolder {
 
   let path: String
   private let fileSystem = PosixFileSystem()
+  private static let lockName = "LOCK"
   private static let partSuffix = ".part"
   private static let digitCount = 6
+  private static let numberMaximum = 999_999_999_999_999
+  /// What the directory of a backup contains, complete or not.
+  private static let ownNames: Set = [
+    Backup.databaseName, Backup.databaseName + ".checkpoint", Backup.recordName,
+    ByteSink.partialPath(Backup.recordName),
+  ]
 
   init(_ path: String) {
     var path = path[...]
@@ -45,11 +57,28 @@ struct BackupFolder {
     self.path = String(path)
   }
 
-  /// Creates the folder, for the owner of a database, if it does not exist; its parent must.
-  func create(for database: String) throws {
-    guard try fileSystem.attributes(path) == nil else { return }
+  /// Creates the folder, for the owner of a database, if it does not exist; its parent must. Returns whether it did.
+  ///
+  /// Throws a usage error for a folder that is a database or is in one.
+  func create(for database: String) throws -> Bool {
+    try requireNoDatabase()
+    try DatabaseLocation.check(path, for: "a folder of backups")
+    guard try fileSystem.attributes(path) == nil else { return false }
     try fileSystem.createDirectory(path)
     try fileSystem.giveDirectory(path, toOwnerOf: database)
+    return true
+  }
+
+  private func requireNoDatabase() throws {
+    guard DatabaseLocation.isDatabase(path) else { return }
+    throw ToolError(.usage, "this is a database; backups are in a folder of their own", file: path)
+  }
+
+  /// Removes the folder, which a command has created, if no backup was made in it.
+  func discard() {
+    guard let names = try? fileSystem.list(path), names.allSatisfy({ $0 == Self.lockName }) else { return }
+    for name in names { try? fileSystem.remove(path + "/" + name) }
+    try? fileSystem.removeDirectory(path)
   }
 
   /// Calls `body` while no other command changes the folder, after it has removed what interrupted ones left.
@@ -62,7 +91,7 @@ struct BackupFolder {
   }
 
   private func takeLock() throws -> any FileLock {
-    do { return try fileSystem.lock(path + "/LOCK") } catch {
+    do { return try fileSystem.lock(path + "/" + Self.lockName) } catch {
       guard error.code == .locked else { throw error }
       throw ToolError(.cannotOpen, "another command changes the backups", file: path)
     }
@@ -71,7 +100,18 @@ struct BackupFolder {
   /// The complete backups, the oldest first. Throws if the folder does not exist.
   func backups() throws -> [Backup] {
     try names().compactMap { name in Self.number(name).map { Backup(number: $0, path: path + "/" + name) } }
-      .sorted { $0.number < $1.number }
+      .filter(isBackup).sorted { $0.number < $1.number }
+  }
+
+  /// Returns whether a directory with the name of a backup is one.
+  private func isBackup(_ backup: Backup) throws -> Bool {
+    guard try fileSystem.attributes(backup.path)?.isDirectory == true else { return false }
+    return try [backup.databasePath, backup.recordPath].contains { try fileSystem.attributes($0) != nil }
+  }
+
+  /// The names in a directory that varve has not made, in order.
+  private func foreignNames(_ path: String) throws -> [String] {
+    try fileSystem.list(path).filter { !Self.ownNames.contains($0) }.sorted()
   }
 
   /// Returns the backup with a number, or the newest one. Throws if there is none.
@@ -87,7 +127,9 @@ struct BackupFolder {
 
   /// Makes the next backup of a database: `body` fills a directory that does not count yet. The folder must be locked.
   func add(of database: String, _ body: (Backup) throws -> BackupRecord) throws -> Backup {
-    let number = (try backups().last?.number ?? 0) + 1
+    // A name that is taken by something else is not the name of a backup either.
+    let number = (try names().compactMap { Self.number($0) ?? Self.partNumber($0) }.max() ?? 0) + 1
+    guard number <= Self.numberMaximum else { throw ToolError(.cannotOpen, "no number is left", file: path) }
     let final = path + "/" + Self.name(number)
     let part = Backup(number: number, path: final + Self.partSuffix)
     try fileSystem.createDirectory(part.path)
@@ -104,30 +146,52 @@ struct BackupFolder {
     } catch {
       // What can't be removed now is removed by the next command.
       try? remove(part.path)
-      throw error
+      throw named(error, part)
     }
     return Backup(number: number, path: final)
   }
 
+  /// Returns an error with the folder, which the user knows, instead of a file in the directory of an incomplete backup.
+  private func named(_ error: any Error, _ part: Backup) -> any Error {
+    guard let found = error as? EngineError, let file = found.file,
+      file.hasPrefix(part.path) || file.hasPrefix(LiveDatabase.absolute(part.path))
+    else { return error }
+    return EngineError(found.code, found.message, cause: found.cause, file: path)
+  }
+
   /// Removes all backups but the newest `count`, and returns those. The folder must be locked.
+  ///
+  /// A backup with files that varve has not made stays, and standard error says so.
   func prune(keeping count: Int) throws -> [Backup] {
-    let old = try backups().dropLast(count)
-    for backup in old {
+    var removed: [Backup] = []
+    for backup in try backups().dropLast(count) {
+      if let name = try foreignNames(backup.path).first {
+        StandardError.write(
+          "varve: backup \(backup.number) stays, since varve has not made all that is in it: "
+            + "\(PrintableText.text(backup.path + "/" + name))\n")
+        continue
+      }
       let part = backup.path + Self.partSuffix
       try fileSystem.rename(backup.path, to: part)
       try fileSystem.syncDirectory(path)
       try remove(part)
+      removed.append(backup)
     }
-    return Array(old)
+    return removed
   }
 
+  /// Removes the directory of an incomplete backup, unless varve has not made all that is in it.
   private func remove(_ path: String) throws {
+    guard try fileSystem.attributes(path)?.isDirectory == true, try foreignNames(path).isEmpty else { return }
     do { try FileManager.default.removeItem(atPath: path) } catch {
       throw ToolError(.cannotOpen, "an incomplete backup can't be removed", file: path)
     }
   }
 
-  private func names() throws -> [String] { try fileSystem.list(path) }
+  private func names() throws -> [String] {
+    try requireNoDatabase()
+    return try fileSystem.list(path)
+  }
 
   private static func name(_ number: Int) -> String {
     let digits = String(number)
@@ -135,7 +199,7 @@ struct BackupFolder {
   }
 
   private static func number(_ name: String) -> Int? {
-    guard let number = Int(name), number > 0, self.name(number) == name else { return nil }
+    guard let number = Int(name), 1...numberMaximum ~= number, self.name(number) == name else { return nil }
     return number
   }
 

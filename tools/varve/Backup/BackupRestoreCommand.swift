@@ -23,6 +23,7 @@ struct BackupRestoreCommand: ParsableCommand {
   @OptionGroup var output: OutputOption
 
   func run() throws {
+    try DatabaseLocation.check(target, for: "a restored database")
     let backup = try source.folder.backup(backup)
     let fileSystem = PosixFileSystem()
     let directory = DirectoryUnderConstruction(

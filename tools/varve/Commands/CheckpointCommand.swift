@@ -23,6 +23,7 @@ struct CheckpointCommand: ParsableCommand {
   @OptionGroup var output: OutputOption
 
   func run() throws {
+    try DatabaseLocation.check(target, for: "a checkpoint")
     let live = LiveDatabase(database: database, patience: patience)
     let result = Result(try live.checkpoint(to: target))
     let sink = try ByteSink.standardOutput()

@@ -7,7 +7,7 @@ struct CompactCommand: ParsableCommand {
     commandName: "compact",
     abstract: "Merge the tables of a database, or of a range of it, down to the last level.",
     discussion: """
-      The command compacts every family, or one with --family, which removes overwritten values and tombstones. It \
+      The command compacts all families, or one with --family, which removes overwritten values and tombstones. It \
       prints the bytes read and written, and the sizes before and after. If a process has the database open, it compacts, \
       and the command waits for it.
 
@@ -18,7 +18,7 @@ struct CompactCommand: ParsableCommand {
   @OptionGroup var database: DatabaseArgument
   @Option(help: "Begin at this key (included).") var from: String?
   @Option(help: "End before this key (excluded).") var to: String?
-  @OptionGroup var family: FamilyOption
+  @OptionGroup var family: OnlyFamilyOption
   @OptionGroup var hex: HexOption
   @OptionGroup var patience: PatienceOption
   @OptionGroup var output: OutputOption
@@ -26,6 +26,7 @@ struct CompactCommand: ParsableCommand {
   func run() throws {
     let lower = try from.map { try hex.bytes($0, "--from") }
     let upper = try to.map { try hex.bytes($0, "--to") }
+    try RangeOptions.check(lower, upper, to: to)
     let live = LiveDatabase(database: database, patience: patience)
     var bar = ProgressBar("compact", isQuiet: output.json)
     defer { bar.end() }

@@ -30,6 +30,7 @@ struct DeleteCommand: ParsableCommand {
     }
     guard let sequence else {
       StandardError.write(output.json ? "" : "varve: the key is absent\n")
+      if !output.json { hex.explainAbsence(of: key) }
       throw ExitStatus.answerIsNo.asError
     }
     guard output.json else { return }

@@ -10,8 +10,11 @@ struct ExportCommand: ParsableCommand {
     discussion: """
       The command writes all families at one snapshot, or one with --family, in the form that load reads. The file \
       gets its name when it is complete; until then its name is <file>.partial, and an export that was interrupted \
-      continues with --resume, as long as the database is the same. A link is followed, and a pipe or a device is \
-      written to.
+      continues with --resume, as long as the database is the same. A file that has the name already is replaced \
+      then, without a question. A link is followed, and a pipe or a device is written to.
+
+      The first entry of a family has its options (merge operator, compression, size of memtables), if they are not the \
+      defaults, and load makes the family with them. A family without entries is not in the file.
 
       With --collection it writes the rows of a collection, one object a line, in the form that load --collection \
       reads: every line has all that another database needs, and what was loaded is the same but for its row \
@@ -31,7 +34,7 @@ struct ExportCommand: ParsableCommand {
   @Flag(help: "Write the binary form: smaller, faster, for load --binary only.") var binary = false
   @Flag(help: "Continue an export to this file that was interrupted.") var resume = false
   @OptionGroup var range: RangeOptions
-  @OptionGroup var family: FamilyOption
+  @OptionGroup var family: OnlyFamilyOption
   @Option(help: "Write the rows of this collection.") var collection: String?
   @OptionGroup var hex: HexOption
   @OptionGroup var output: OutputOption
@@ -45,6 +48,7 @@ struct ExportCommand: ParsableCommand {
 
   func run() throws {
     let target = try OutputTarget(file)
+    if let path = target.filePath { try DatabaseLocation.check(path, for: "an export") }
     if let collection { return try exportObjects(collection, to: target) }
     let bounds = try range.bounds(hex)
     let result = try database.reading { engine in
@@ -87,7 +91,7 @@ struct ExportCommand: ParsableCommand {
     + "--collection, and a copy of the whole database is made by backup create or checkpoint\n"
 
   private func chosenFamilies(_ engine: Engine) throws -> [ColumnFamily] {
-    if family.family != nil { return [try family.find(in: engine)] }
+    if let name = family.family { return [try engine.family(named: name)] }
     return engine.families.filter { $0.name != LoadProgress.familyName }
   }
 
@@ -184,14 +188,23 @@ private struct Exporter {
       try cursor.seek(last)
       if cursor.isValid, cursor.keyBytes == last { try cursor.next() }
     }
+    // An entry that was written before an interruption has told the options.
+    var options = last == nil ? FamilyOptionsRecord(family.options) : nil
+    if !cursor.isValid, let options, ObjectFamily(family.name) == nil {
+      StandardError.write(
+        "varve: the family \"\(PrintableText.text(family.name))\" has no entry to export, and its options are not in the "
+          + "file: \(options.options.text)\n")
+    }
     while cursor.isValid {
       let key = cursor.keyBytes
       let value = cursor.valueBytes
       if isBinary {
+        if let options { try sink.write(try BinaryStream.options(options)) }
         try sink.write(BinaryStream.entry(key, value))
       } else {
-        try sink.writeJSON(EntryRecord(family: name, key: key, value: value))
+        try sink.writeJSON(EntryRecord(family: name, options: options, key: key, value: value))
       }
+      options = nil
       count += 1
       if count.isMultiple(of: 1024) { progress(count) }
       try cursor.next()

@@ -32,6 +32,7 @@ struct GetCommand: ParsableCommand {
     let found = try database.reading { engine in try engine.get(keyBytes, in: try family.find(in: engine)) }
     guard let value = found else {
       StandardError.write(output.json ? "" : "varve: the key is absent\n")
+      if !output.json { hex.explainAbsence(of: key) }
       throw ExitStatus.answerIsNo.asError
     }
     let sink = try ByteSink.standardOutput()

@@ -66,6 +66,8 @@ private struct InfoRow: Encodable {
     let id: UInt32
     /// Whether the family is emptied at each open. The database was just opened, so such a family is empty here.
     let isVolatile: Bool
+    /// The other options that are not the defaults, by the names that an export has, too.
+    let options: FamilyOptionsRecord?
     let memtableEntries: Int
     let levels: [Level]
   }
@@ -89,10 +91,12 @@ private struct InfoRow: Encodable {
     databaseID = HexText.text((0..<8).map { UInt8(truncatingIfNeeded: statistics.databaseID >> (56 - 8 * $0)) })
     formatVersion = statistics.formatVersion
     sequence = engine.visibleSequence.value
+    var options = Dictionary(engine.families.map { ($0.id, $0.options) }) { first, _ in first }
+    for id in options.keys { options[id]?.isVolatile = false }
     families = statistics.families.map {
       Family(
-        name: $0.name, id: $0.id.value, isVolatile: $0.isVolatile, memtableEntries: $0.memTableEntryCount,
-        levels: Level.list($0.levels))
+        name: $0.name, id: $0.id.value, isVolatile: $0.isVolatile, options: options[$0.id].flatMap { .init($0) },
+        memtableEntries: $0.memTableEntryCount, levels: Level.list($0.levels))
     }
     levels = Level.list(statistics.levels)
     files = levels.reduce(0) { $0 + $1.files }
@@ -115,7 +119,8 @@ private struct InfoRow: Encodable {
     for family in families {
       let kind = family.isVolatile ? "volatile family" : "family"
       let entries = Count.text(family.memtableEntries, "entry", plural: "entries")
-      lines.append("\(kind) \"\(family.name)\", id \(family.id), \(entries) in memtables")
+      let options = family.options.map { "; \($0.options.text)" } ?? ""
+      lines.append("\(kind) \"\(family.name)\", id \(family.id), \(entries) in memtables\(options)")
       lines += family.levels.map { "  " + $0.text }
     }
     return lines

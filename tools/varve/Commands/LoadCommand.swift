@@ -13,6 +13,11 @@ struct LoadCommand: ParsableCommand {
       not UTF-8, and "family" for every family but the default one; or, with --binary, what export --binary \
       wrote. Entries act in their order; one with a key that is there replaces its value.
 
+      With --create, a family that is missing is made with the options that the file has of it (merge operator, \
+      compression, size of memtables), and the default family of a new database with its own. A family that is there \
+      keeps its options; if they differ, a line on standard error says so. An option that this version does not know \
+      is left out, and a line says that, too.
+
       A load that was interrupted continues with --resume where it stopped. How far it came is written in the \
       same batches as the entries (in a family "varve.load" that goes at the end), so no entry is missed, and \
       the input is compared with what was loaded before.
@@ -47,8 +52,15 @@ struct LoadCommand: ParsableCommand {
     if let collection { return try loadObjects(collection) }
     // The file is opened first, so that no database is created if it can't be read.
     let source = try ByteSource(file)
-    let result = try database.writing(create: create) { engine in
-      var loader = BulkLoader(engine, source: source, file: file, isBinary: binary, createsFamilies: create, raw: raw)
+    var reader = EntryReader(source, file: file, isBinary: binary)
+    var defaults = FamilyOptions()
+    // The default family is made with the database.
+    if create, !resume, let first = try reader.peek(), first.family ?? "default" == "default" {
+      defaults = first.options?.options ?? defaults
+    }
+    let begun = reader
+    let result = try database.writing(create: create, familyOptions: defaults) { engine in
+      var loader = BulkLoader(engine, source: source, begun, file: file, createsFamilies: create, raw: raw)
       if resume { try loader.resume() }
       var bar = ProgressBar("load", isQuiet: output.json)
       defer { bar.end() }
@@ -115,14 +127,14 @@ private struct BulkLoader: ~Copyable {
   private(set) var result = Result()
 
   init(
-    _ engine: Engine, source: ByteSource, file: String, isBinary: Bool, createsFamilies: Bool, raw: RawOption
+    _ engine: Engine, source: ByteSource, _ reader: EntryReader, file: String, createsFamilies: Bool, raw: RawOption
   ) {
     self.engine = engine
     self.source = source
     self.file = file
     self.createsFamilies = createsFamilies
     self.raw = raw
-    reader = EntryReader(source, file: file, isBinary: isBinary)
+    self.reader = reader
   }
 
   /// Moves to the position at which an earlier load of the file stopped, or stays at the beginning if there was none.
@@ -136,7 +148,7 @@ private struct BulkLoader: ~Copyable {
   mutating func run(progress: (UInt64, UInt64) -> Void) throws {
     let records = try engine.findFamily(named: LoadProgress.familyName, create: true)
     while let entry = try reader.next() {
-      try batch.put(entry.key, entry.value, in: try family(entry.family))
+      try batch.put(entry.key, entry.value, in: try family(of: entry))
       result.entries += 1
       if batch.byteCount >= Self.batchSizeMaximum || batch.count >= Self.batchCountMaximum {
         try write(records)
@@ -158,15 +170,36 @@ private struct BulkLoader: ~Copyable {
     batch.removeAll()
   }
 
-  private mutating func family(_ name: String?) throws -> ColumnFamily {
-    guard let name, name != engine.defaultFamily.name else { return engine.defaultFamily }
-    if let family = families[name] { return family }
-    guard name != LoadProgress.familyName else {
-      throw ToolError(.cannotOpen, "the family \"\(name)\" belongs to load itself", file: file)
+  private mutating func family(of entry: InputEntry) throws -> ColumnFamily {
+    let name = entry.family ?? engine.defaultFamily.name
+    let family: ColumnFamily
+    if name == engine.defaultFamily.name {
+      family = engine.defaultFamily
+    } else if let known = families[name] {
+      family = known
+    } else {
+      guard name != LoadProgress.familyName else {
+        throw ToolError(.cannotOpen, "the family \"\(name)\" belongs to load itself", file: file)
+      }
+      try raw.check(name)
+      family = try engine.findFamily(
+        named: name, create: createsFamilies, options: entry.options?.options ?? FamilyOptions())
+      families[name] = family
     }
-    try raw.check(name)
-    let family = try engine.findFamily(named: name, create: createsFamilies)
-    families[name] = family
+    if let record = entry.options { report(record, of: family) }
     return family
+  }
+
+  /// Says on standard error which options of the input the family does not have.
+  private func report(_ record: FamilyOptionsRecord, of family: ColumnFamily) {
+    let name = PrintableText.text(family.name)
+    if !record.unknown.isEmpty {
+      let unknown = PrintableText.text(record.unknown.joined(separator: ", "))
+      StandardError.write("varve: options of the family \"\(name)\" are not known and left out: \(unknown)\n")
+    }
+    guard family.options != record.options else { return }
+    StandardError.write(
+      "varve: the family \"\(name)\" was there and keeps its options: \(family.options.text); the file has "
+        + "\(record.options.text)\n")
   }
 }

@@ -21,6 +21,7 @@ struct SalvageCommand: ParsableCommand {
   @OptionGroup var output: OutputOption
 
   func run() throws {
+    try DatabaseLocation.check(target, for: "a salvage")
     let report = try Engine.salvage(from: database.path, to: target)
     let sink = try ByteSink.standardOutput()
     if output.json {

@@ -7,7 +7,9 @@ struct ScanCommand: ParsableCommand {
     commandName: "scan",
     abstract: "Print keys and values in order.",
     discussion: """
-      The command prints one line for each entry: the key, a tab, the value. --json prints what load reads.
+      The command prints one line for each entry: the key, a tab, the value. Control characters, backslashes and bytes \
+      that are not UTF-8 are printed as \\xNN. Commands do not read that form: with --hex, scan prints digits that get, \
+      delete, --from, --to and --prefix take. --json prints what load reads.
 
       Example: varve scan /data/example.varve --prefix user: --limit 10 --reverse
       """
@@ -29,6 +31,7 @@ struct ScanCommand: ParsableCommand {
   func run() throws {
     let bounds = try range.bounds(hex)
     let sink = try ByteSink.standardOutput()
+    var isEmpty = true
     try database.reading { engine in
       try family.warnIfEmptyDefault(engine, before: "this scans")
       var cursor = try engine.cursor(in: try family.find(in: engine), bounds: bounds)
@@ -37,11 +40,14 @@ struct ScanCommand: ParsableCommand {
       while cursor.isValid, left > 0 {
         try print(cursor.keyBytes, keysOnly ? nil : cursor.valueBytes, to: sink)
         left -= 1
+        isEmpty = false
         guard left > 0 else { break }
         try reverse ? cursor.previous() : cursor.next()
       }
     }
     try sink.finish()
+    // Nothing is in a range whose keys mean other ones.
+    if isEmpty, !output.json { for key in [range.prefix, range.from, range.to] { key.map(hex.explainAbsence) } }
   }
 
   private func print(_ key: [UInt8], _ value: [UInt8]?, to sink: ByteSink) throws {

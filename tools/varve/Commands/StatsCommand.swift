@@ -14,7 +14,8 @@ struct StatsCommand: ParsableCommand {
       With --watch the statistics are printed again at each interval, until the process closes the database \
       (status 0) or dies (status 1).
 
-      With --fresh the process is asked for its statistics as they are now.
+      With --fresh the process is asked for its statistics as they are now. Without such a process it makes no \
+      difference.
 
       With --space the space that the database takes is printed instead, by what takes it.
 
@@ -29,15 +30,23 @@ struct StatsCommand: ParsableCommand {
   @Flag(help: "Ask the process that has the database open, instead of printing what it published last.")
   var fresh = false
   @OptionGroup var patience: PatienceOption
-  @Option(help: "Seconds between two outputs of --watch, from 0.1.") var interval = 1.0
+  @Option(help: "Seconds between two outputs of --watch, from 0.1. (default: 1.0)") var interval: Double?
   @Option(help: "End --watch after so many outputs.") var count: Int?
   @OptionGroup var output: OutputOption
 
   func validate() throws {
-    guard interval >= 0.1, interval <= 86_400 else { throw ValidationError("--interval is from 0.1 to 86400 seconds") }
+    if let interval, !(0.1...86_400 ~= interval) {
+      throw ValidationError("--interval is from 0.1 to 86400 seconds")
+    }
     if fresh, watch || space { throw ValidationError("--fresh excludes --watch and --space") }
     if space, watch { throw ValidationError("--space and --watch exclude each other") }
+    guard fresh || patience.answerWithin == nil else {
+      throw ValidationError("--answer-within is about the process that is asked: use it with --fresh")
+    }
     if let count, count < 1 { throw ValidationError("--count is at least 1") }
+    guard watch || (count == nil && interval == nil) else {
+      throw ValidationError("--count and --interval are about repeated outputs: use them with --watch")
+    }
   }
 
   func run() throws {
@@ -61,13 +70,17 @@ struct StatsCommand: ParsableCommand {
 
   /// Prints the statistics that the process which has the database open gives on request.
   private func printFresh(to sink: ByteSink) throws {
-    let live = LiveDatabase(database: database, patience: patience)
-    let metrics = try live.perform(
-      .statistics, ifInterrupted: .nothing, { _ in }, direct: { $0.statistics },
-      answer: { answer -> EngineStatistics? in
-        guard case .statistics(let json) = answer else { return nil }
-        return try? JSONText.decode(EngineStatistics.self, json.utf8)
-      })
+    // A database that no process has open is not opened for writing to ask it.
+    let published = try PublishedStatistics.read(at: database.path)
+    let outcome = try RequestSender(at: database.path, patience: patience.nanoseconds).send(.statistics)
+    guard case .answer(let answer) = outcome else {
+      try printResting(published.flatMap { $0.isRunning ? nil : $0 }, to: sink)
+      return try sink.finish()
+    }
+    if case .failed(let error) = answer { throw error }
+    guard case .statistics(let json) = answer,
+      let metrics = try? JSONText.decode(EngineStatistics.self, json.utf8)
+    else { throw ToolError(.cannotOpen, "the process that has the database open has answered another question") }
     if output.json {
       try sink.writeJSON(StatsRow(path: database.path, published: nil, diedProcess: nil, metrics: metrics))
     } else {
@@ -122,7 +135,7 @@ struct StatsCommand: ParsableCommand {
       if before.map({ $0.nanoseconds < published.nanoseconds }) ?? true { before = (metrics, published.nanoseconds) }
       outputs += 1
       if !watch || outputs == count { return }
-      SystemClock().pause(UInt64(interval * 1e9))
+      SystemClock().pause(UInt64((interval ?? 1) * 1e9))
       guard let next = try PublishedStatistics.read(at: database.path) else {
         StandardError.write("varve: the database was closed\n")
         return

@@ -34,12 +34,16 @@ struct EdgesCommand: ParsableCommand {
   @Flag(help: "Print how many there are.") var count = false
   @Flag(help: "List edges that lead to no row.") var dangling = false
   @Flag(help: "Draw the neighborhood of --from.") var dot = false
-  @Option(help: "With --dot, how many edges away a row may be.") var depth = 1
+  @Option(help: "With --dot, how many edges away a row may be. (default: 1)") var depth: Int?
   @OptionGroup var output: OutputOption
 
   func validate() throws {
     if let limit, limit < 0 { throw ValidationError("--limit is a count: \(limit) is below 0") }
-    guard depth >= 0 else { throw ValidationError("--depth is a count: \(depth) is below 0") }
+    if let depth, depth < 0 { throw ValidationError("--depth is a count: \(depth) is below 0") }
+    guard depth == nil || dot else { throw ValidationError("--depth is about a drawing: use it with --dot") }
+    guard limit == nil || !(count || dot) else {
+      throw ValidationError("--limit is about a list of edges: use it without --count and --dot")
+    }
     guard to == nil || toFile == nil else { throw ValidationError("an edge leads to one end: use --to or --to-file") }
     guard [count, dangling, dot].count(where: \.self) <= 1 else {
       throw ValidationError("use one of --count, --dangling and --dot")
@@ -78,7 +82,9 @@ struct EdgesCommand: ParsableCommand {
   }
 
   private func run(_ graph: RelationshipsTransaction, _ query: EdgeQuery, _ sink: ByteSink) throws {
-    if dot, let row = query.source { return try EdgeDrawing(graph, query.name).write(around: row, depth, to: sink) }
+    if dot, let row = query.source {
+      return try EdgeDrawing(graph, query.name).write(around: row, depth ?? 1, to: sink)
+    }
     if count {
       let count = try graph.count(query)
       return output.json ? try sink.writeJSON(["count": count]) : try sink.writeLine("\(count)")

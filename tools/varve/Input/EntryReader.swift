@@ -7,6 +7,10 @@ struct EntryReader {
   private var family: String?
   private var binaryCount: UInt64 = 0
   private var isEnded = false
+  /// The options of the family whose first entry follows.
+  private var options: FamilyOptionsRecord?
+  /// The first entry, if it was read before the database was opened.
+  private var first: InputEntry?
 
   /// Creates a reader that begins at the source's current position.
   init(_ source: ByteSource, file: String, isBinary: Bool) {
@@ -25,7 +29,16 @@ struct EntryReader {
     }
   }
 
-  mutating func next() throws -> InputEntry? { isBinary ? try nextBinary() : try nextLine() }
+  mutating func next() throws -> InputEntry? {
+    if let entry = first.take() { return entry }
+    return isBinary ? try nextBinary() : try nextLine()
+  }
+
+  /// Returns the next entry, and keeps it for `next`.
+  mutating func peek() throws -> InputEntry? {
+    first = try next()
+    return first
+  }
 
   // MARK: - JSON Lines
 
@@ -35,7 +48,9 @@ struct EntryReader {
       if bytes.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0d }) { continue }
       do {
         let record = try JSONText.decode(EntryRecord.self, bytes)
-        return InputEntry(family: record.family, key: try record.keyBytes(), value: try record.valueBytes())
+        return InputEntry(
+          family: record.family, options: record.familyOptions, key: try record.keyBytes(),
+          value: try record.valueBytes())
       } catch {
         let reason = (error as? RecordError)?.message ?? "it is not an object of an entry"
         throw ToolError(.cannotOpen, "line \(line): \(reason)", file: file)
@@ -58,12 +73,17 @@ struct EntryReader {
           throw damage("the name of a column family is not UTF-8")
         }
         family = text.isEmpty ? nil : text
+        options = nil
+      case .options:
+        do { options = try JSONText.decode(FamilyOptionsRecord.self, try read(try readCount())) } catch {
+          throw (error as? ToolError) ?? damage("the options of a column family can't be read")
+        }
       case .entry:
         let keySize = try readCount()
         let valueSize = try readCount()
         let key = try read(keySize)
         binaryCount += 1
-        return InputEntry(family: family, key: key, value: try read(valueSize))
+        return InputEntry(family: family, options: options.take(), key: key, value: try read(valueSize))
       case nil: throw damage("no record begins here")
       }
     }

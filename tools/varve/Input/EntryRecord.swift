@@ -1,17 +1,20 @@
 /// One entry as a JSON object, as `load` reads and `export` and `scan --json` write it.
 ///
 /// An example is `{"key":"a","value":"b"}`. A key or value that is not UTF-8 is in `keyHex` or `valueHex`, with
-/// hexadecimal digits. `family` exists for every family except the default one. On disk: never change a name.
+/// hexadecimal digits. `family` exists for every family except the default one. The first entry of a family has its
+/// options in `familyOptions`, if one of them is not the default. On disk: never change a name.
 struct EntryRecord: Codable {
   var family: String?
+  var familyOptions: FamilyOptionsRecord?
   var key: String?
   var keyHex: String?
   var value: String?
   var valueHex: String?
 
   /// Creates the record of an entry. Without a value only its key is written.
-  init(family: String?, key: [UInt8], value: [UInt8]?) {
+  init(family: String?, options: FamilyOptionsRecord? = nil, key: [UInt8], value: [UInt8]?) {
     self.family = family
+    familyOptions = options
     if let text = String(validating: key, as: UTF8.self) { self.key = text } else { keyHex = HexText.text(key) }
     guard let value else { return }
     if let text = String(validating: value, as: UTF8.self) {
@@ -50,6 +53,8 @@ struct RecordError: Error {
 /// An entry of the input.
 struct InputEntry {
   let family: String?
+  /// The options of the family, of which the input tells once.
+  var options: FamilyOptionsRecord?
   let key: [UInt8]
   let value: [UInt8]
 }

@@ -5,17 +5,18 @@ import VarveEngine
 struct PatienceOption: ParsableArguments {
   @Option(
     help: ArgumentHelp(
-      "Seconds within which a process that has the database open must begin to answer, from 0.1.",
+      "Seconds within which a process that has the database open must begin to answer, from 0.1. (default: 30.0)",
       discussion: "There is no limit for the work itself."))
-  var answerWithin = 30.0
+  var answerWithin: Double?
 
   func validate() throws {
+    guard let answerWithin else { return }
     guard answerWithin >= 0.1, answerWithin <= 86_400 else {
       throw ValidationError("--answer-within is from 0.1 to 86400 seconds")
     }
   }
 
-  var nanoseconds: UInt64 { UInt64(answerWithin * 1e9) }
+  var nanoseconds: UInt64 { UInt64((answerWithin ?? 30) * 1e9) }
 }
 
 /// Upkeep of a database that may be open in another process: the command does it itself, or asks that process.

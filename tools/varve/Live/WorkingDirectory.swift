@@ -13,3 +13,13 @@ enum WorkingDirectory {
     return unsafe String(cString: path)
   }
 }
+
+/// The path of a file without links.
+enum RealPath {
+  /// Returns the path, or `nil` if the file does not exist or can't be reached.
+  static func of(_ path: String) -> String? {
+    guard let found = unsafe realpath(path, nil) else { return nil }
+    defer { unsafe free(found) }
+    return unsafe String(cString: found)
+  }
+}

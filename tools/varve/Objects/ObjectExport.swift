@@ -38,7 +38,9 @@ extension RangeOptions {
   /// Returns the range as keys of a collection.
   func keys(of collection: InspectedCollection) throws -> StorageRange {
     do {
-      return try collection.range(from: from, to: to, prefix: prefix)
+      let range = try collection.range(from: from, to: to, prefix: prefix)
+      if to != nil { try Self.check(range.lower, range.upper, to: to) }
+      return range
     } catch let error as DatabaseError {
       throw ToolError(.usage, "no range of keys of the collection \"\(collection.name)\": \(error.message)")
     }

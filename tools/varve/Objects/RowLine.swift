@@ -1,4 +1,5 @@
 import Varve
+import VarveEngine
 import VarveInspection
 
 /// A row as a line of text, as `export --collection` writes it and `load --collection` reads it; `objects --json`
@@ -13,6 +14,7 @@ import VarveInspection
 /// coder           the coder that wrote the row: "raw", "binary", "json", "propertyList", or the stored name of a
 ///                 program's own coder
 /// storage         "own" if its rows are in families of their own; otherwise absent
+/// compression     with storage: the compression of those families, if it is not that of the database
 /// version         the version of the format that wrote the object; absent without a format
 /// object          the object in readable form: for the coder raw a string if the bytes are UTF-8; for the coder json
 ///                 the stored text itself; for the others the value as JSON
@@ -56,7 +58,10 @@ struct RowLine {
     var line = keyLine(row, withText: withID)
     line.add("keyType", collection.keyType)
     line.add("coder", contents.coder.name)
-    if collection.isOwn { line.add("storage", "own") }
+    if case .own(let compression) = collection.storage {
+      line.add("storage", "own")
+      if let compression { line.add("compression", compression.rawValue) }
+    }
     if withID { line.add("id", contents.id.number) }
     try add(contents.object, "object", "shape", "version", to: &line)
     if let metadata = contents.metadata {
@@ -119,6 +124,7 @@ struct RowLine {
       case "keyType": terms.keyType = try Self.string(member)
       case "coder": terms.coder = try Self.coder(member)
       case "storage": terms.isOwn = try Self.string(member) == "own"
+      case "compression": terms.compression = try Self.compression(member)
       case "id", "keyText": break
       case "version", "object", "objectHex", "shape", "shapes": try Self.set(&object, member, member.name, text)
       case "metadata": try Self.set(&metadata, member, "object", text)
@@ -143,10 +149,13 @@ struct RowLine {
     var keyType: String?
     var coder: CoderName?
     var isOwn = false
+    var compression: CompressionKind?
 
     func collection() throws(RecordError) -> PortableCollection? {
       switch (keyType, coder) {
-      case (let keyType?, let coder?): return PortableCollection(keyType: keyType, coder: coder, isOwn: isOwn)
+      case (let keyType?, let coder?):
+        return PortableCollection(
+          keyType: keyType, coder: coder, storage: isOwn ? .own(compression: compression) : .shared)
       case (nil, nil): return nil
       default: throw RecordError("keyType and coder go together")
       }
@@ -191,6 +200,15 @@ struct RowLine {
       names.append(name)
     }
     return names
+  }
+
+  private static func compression(_ member: JSONValue.Member) throws(RecordError) -> CompressionKind {
+    let name = try string(member)
+    guard let found = CompressionKind(rawValue: name) else {
+      let known = CompressionKind.allCases.map(\.rawValue).joined(separator: ", ")
+      throw RecordError("no compression is named \"\(name)\"; there are \(known)")
+    }
+    return found
   }
 
   private static func coder(_ member: JSONValue.Member) throws(RecordError) -> CoderName {

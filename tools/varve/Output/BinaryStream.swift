@@ -7,6 +7,8 @@
 /// record     kind u8, then
 ///   1 entry    key size u32 | value size u32 | key | value
 ///   2 family   name size u32 | name: the family of the entries that follow; empty: the default one
+///   3 options   size u32 | the options of that family, before its first entry: see `FamilyOptionsRecord`, as JSON;
+///               only if one of them is not the default
 ///   0 end      entry count u64: the last record; a stream without it was truncated
 /// ```
 /// On disk: never change.
@@ -19,6 +21,7 @@ enum BinaryStream {
     case end = 0
     case entry = 1
     case family = 2
+    case options = 3
   }
 
   static func entry(_ key: [UInt8], _ value: [UInt8]) -> [UInt8] {
@@ -34,6 +37,11 @@ enum BinaryStream {
   static func family(_ name: String?) -> [UInt8] {
     let name = Array((name ?? "").utf8)
     return [Kind.family.rawValue] + fixed(UInt32(name.count)) + name
+  }
+
+  static func options(_ record: FamilyOptionsRecord) throws -> [UInt8] {
+    let bytes = try JSONText.bytes(record)
+    return [Kind.options.rawValue] + fixed(UInt32(bytes.count)) + bytes
   }
 
   static func end(count: UInt64) -> [UInt8] { [Kind.end.rawValue] + fixed(count) }

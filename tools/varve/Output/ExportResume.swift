@@ -87,6 +87,10 @@ struct ExportPoint {
         guard let bytes = try source.next(keySize), try source.skip(UInt64(valueSize)) else { return }
         key = bytes
         count += 1
+      case .options:
+        // They are written again, with the entry that follows.
+        guard let size = try Self.count(source), try source.skip(UInt64(size)) else { return }
+        continue
       case .end, nil: return
       }
       position = source.position

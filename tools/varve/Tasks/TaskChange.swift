@@ -10,10 +10,13 @@ struct WaitOption: ParsableArguments {
       "If another process has the database open, wait until it has made the change, and print what was changed.",
       discussion: "If it has not within --timeout, the exit status is 1, and the change stays requested."))
   var wait = false
-  @Option(help: "The seconds that --wait waits at most, from 0.1.") var timeout = 30.0
+  @Option(help: "The seconds that --wait waits at most, from 0.1. (default: 30.0)") var timeout: Double?
+  var seconds: Double { timeout ?? 30 }
 
   func validate() throws {
+    guard let timeout else { return }
     guard timeout >= 0.1, timeout <= 86_400 else { throw ValidationError("--timeout is from 0.1 to 86400 seconds") }
+    guard wait else { throw ValidationError("--timeout is about --wait: use it with that") }
   }
 }
 
@@ -78,7 +81,7 @@ struct TaskChange {
   private func changes(_ receipt: InboxReceipt) throws -> [Int] {
     let note = LockNote(at: path)
     let clock = SystemClock()
-    let end = clock.now() + UInt64(wait.timeout * 1e9)
+    let end = clock.now() + UInt64(wait.seconds * 1e9)
     while true {
       let who = note?.who ?? "the process"
       // If the process has ended, it may have answered before.
@@ -96,7 +99,7 @@ struct TaskChange {
       if clock.now() > end {
         throw ToolError(
           .answerIsNo,
-          "\(who) has not made the change within \(wait.timeout) s, which stays requested; a "
+          "\(who) has not made the change within \(wait.seconds) s, which stays requested; a "
             + "scheduler makes it when it runs", file: path)
       }
       clock.pause(10_000_000)

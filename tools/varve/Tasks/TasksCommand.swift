@@ -81,12 +81,17 @@ struct TaskReading {
 /// The options for printing repeatedly.
 struct WatchOption: ParsableArguments {
   @Flag(help: "Print again at each interval, until the command is interrupted.") var watch = false
-  @Option(help: "Seconds between two outputs of --watch, from 0.1.") var interval = 1.0
+  @Option(help: "Seconds between two outputs of --watch, from 0.1. (default: 1.0)") var interval: Double?
   @Option(help: "End --watch after so many outputs.") var outputs: Int?
 
   func validate() throws {
-    guard interval >= 0.1, interval <= 86_400 else { throw ValidationError("--interval is from 0.1 to 86400 seconds") }
+    if let interval, !(0.1...86_400 ~= interval) {
+      throw ValidationError("--interval is from 0.1 to 86400 seconds")
+    }
     if let outputs, outputs < 1 { throw ValidationError("--outputs is at least 1") }
+    guard watch || (outputs == nil && interval == nil) else {
+      throw ValidationError("--outputs and --interval are about repeated outputs: use them with --watch")
+    }
   }
 
   func run(_ output: OutputOption, _ sink: ByteSink, _ body: () throws -> Void) throws {
@@ -99,7 +104,7 @@ struct WatchOption: ParsableArguments {
       try sink.flush()
       made += 1
       if !watch || made == outputs { return try sink.finish() }
-      SystemClock().pause(UInt64(interval * 1e9))
+      SystemClock().pause(UInt64((interval ?? 1) * 1e9))
     }
   }
 }

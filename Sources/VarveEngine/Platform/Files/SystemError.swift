@@ -25,8 +25,17 @@ enum SystemError {
     guard number == EPERM || number == EACCES else { return error(number, call: call, path: path, offset: offset) }
     return EngineError(
       .notReadableNow,
-      "\(call) failed with \(name(number)) (\(number)): it can't be read now; it is protected while the device is locked, "
-        + "or this process has no permission", file: path, offset: offset)
+      "\(call) failed with \(name(number)) (\(number)): it can't be read now; \(unreadableReason)", file: path,
+      offset: offset)
+  }
+
+  /// Why an existing file can't be read. Only Apple's systems protect files while a device is locked.
+  private static var unreadableReason: String {
+    #if canImport(Darwin)
+      "it is protected while the device is locked, or this process has no permission"
+    #else
+      "this process has no permission"
+    #endif
   }
 
   private static func code(_ number: Int32) -> EngineError.Code {
