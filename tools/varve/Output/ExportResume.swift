@@ -74,8 +74,8 @@ struct ExportPoint {
   }
 
   private mutating func readRecords(_ source: ByteSource) throws {
+    // Until the name of a family follows, nothing says in which one the export stopped: it begins at the begin.
     guard try source.next(BinaryStream.magic.count) == BinaryStream.magic else { return }
-    position = source.position
     while let kind = try source.next(1) {
       switch BinaryStream.Kind(rawValue: kind[0]) {
       case .family:
