@@ -43,11 +43,19 @@ struct StatsCommandTests {
     #expect(try Tool.run(["stats", directory.path + "/none", "--fresh"]).status == 3)
   }
 
-  /// The names and contents of the files of a directory.
-  private func files(_ path: String) throws -> [String: Data] {
-    var files: [String: Data] = [:]
+  /// The content of a file, and when it was changed.
+  private struct Content: Equatable {
+    let bytes: Data
+    let date: Date?
+  }
+
+  private func files(_ path: String) throws -> [String: Content] {
+    var files: [String: Content] = [:]
     for name in try FileManager.default.contentsOfDirectory(atPath: path) {
-      files[name] = try Data(contentsOf: URL(fileURLWithPath: path + "/" + name))
+      let file = path + "/" + name
+      files[name] = Content(
+        bytes: try Data(contentsOf: URL(fileURLWithPath: file)),
+        date: try FileManager.default.attributesOfItem(atPath: file)[.modificationDate] as? Date)
     }
     return files
   }
