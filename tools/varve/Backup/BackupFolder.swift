@@ -153,10 +153,15 @@ struct BackupFolder {
 
   /// Returns an error with the folder, which the user knows, instead of a file in the directory of an incomplete backup.
   private func named(_ error: any Error, _ part: Backup) -> any Error {
-    guard let found = error as? EngineError, let file = found.file,
-      file.hasPrefix(part.path) || file.hasPrefix(LiveDatabase.absolute(part.path))
-    else { return error }
-    return EngineError(found.code, found.message, cause: found.cause, file: path)
+    func isInside(_ file: String?) -> Bool {
+      file.map { $0.hasPrefix(part.path) || $0.hasPrefix(LiveDatabase.absolute(part.path)) } ?? false
+    }
+    switch error {
+    case let found as EngineError where isInside(found.file):
+      return EngineError(found.code, found.message, cause: found.cause, file: path)
+    case let found as ToolError where isInside(found.file): return ToolError(found.status, found.message, file: path)
+    default: return error
+    }
   }
 
   /// Removes all backups but the newest `count`, and returns those. The folder must be locked.

@@ -1,13 +1,13 @@
 import VarveEngine
 
 /// Whether a path is in the directory of a database, where nothing but the database belongs: `verify` reports what it
-/// finds there besides, and a repair moves it aside.
+/// finds there besides.
 enum DatabaseLocation {
   /// Throws a usage error if a path that a command is about to make is in a database.
   ///
   /// Links are followed as far as the path exists. `what` is what would be made there.
   static func check(_ path: String, for what: String) throws {
-    guard let found = try database(containing: path) else { return }
+    guard let found = database(containing: path) else { return }
     throw ToolError(
       .usage, "\(what) is not made in the directory of a database, and \"\(found)\" is one: choose another place",
       file: path)
@@ -23,7 +23,7 @@ enum DatabaseLocation {
   private static let prefix = Array("MANIFEST-".utf8)
 
   /// Returns the database that contains a path, which need not exist.
-  private static func database(containing path: String) throws -> String? {
+  private static func database(containing path: String) -> String? {
     let whole = LiveDatabase.absolute(path)
     var folder = parent(of: RealPath.of(whole) ?? whole)
     while folder != "/", RealPath.of(folder) == nil { folder = parent(of: folder) }
