@@ -150,8 +150,8 @@ final class PosixFileLock: FileLock {
     // A forked child has closed its descriptor, and must not release the lock of its parent.
     guard let held, forkCount == cvarve_fork_count() else { return }
     cvarve_keep_in_children(held)
-    // Only an engine writes into the file, and it has nothing to say any more. A file without a text stays as it is, with
-    // its times.
+    // Only an engine writes into the file, and it has nothing to say any more. A file without a text stays as it is,
+    // with its times.
     var information = stat()
     if unsafe fstat(held, &information) != 0 || information.st_size > 0 { _ = ftruncate(held, 0) }
     // Closing the descriptor would not be enough: a child process that is just being spawned has a copy of it until
