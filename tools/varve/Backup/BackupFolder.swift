@@ -151,7 +151,7 @@ struct BackupFolder {
     return Backup(number: number, path: final)
   }
 
-  /// Returns an error with the folder, which the user knows, instead of a file in the directory of an incomplete backup.
+  /// Returns an error with the folder, which the user knows, instead of a file of an incomplete backup.
   private func named(_ error: any Error, _ part: Backup) -> any Error {
     func isInside(_ file: String?) -> Bool {
       file.map { $0.hasPrefix(part.path) || $0.hasPrefix(LiveDatabase.absolute(part.path)) } ?? false

@@ -2,8 +2,8 @@ import VarveEngine
 
 /// The options of a column family in an export, with which `load` makes the family.
 ///
-/// An example is `{"compression":"zstd","mergeOperator":"varve.counter"}`. The names are those of `FamilyOptions` and of
-/// `varve info`; an option that has its default is absent. On disk: never change a name.
+/// An example is `{"compression":"zstd","mergeOperator":"varve.counter"}`. The names are those of `FamilyOptions` and
+/// of `varve info`; an option that has its default is absent. On disk: never change a name.
 struct FamilyOptionsRecord: Codable {
   let options: FamilyOptions
   /// The names of options that this version doesn't know, and of those with values that it doesn't know.
