@@ -134,7 +134,8 @@ package struct RequestSender {
         case .opens: break
         }
       }
-      if try !isLocked() { return nil }
+      // Who may not take the lock, as on a file system that is mounted read-only, can't ask either.
+      if try !isLocked(ifUnknown: false) { return nil }
       if clock.now() - start > patience {
         let who = LockNote(at: path).flatMap { $0.place.hasEnded ? nil : $0.who }
         if let who { throw silent(who) }
@@ -175,16 +176,16 @@ package struct RequestSender {
     }
   }
 
-  /// Returns whether a process has the lock. Makes no file: a checkpoint that was never opened has none.
-  private func isLocked() throws(EngineError) -> Bool {
+  /// Returns whether a process has the lock, or `unknown` if this process may not try it. Makes no file: a checkpoint
+  /// that was never opened has none.
+  private func isLocked(ifUnknown unknown: Bool? = nil) throws(EngineError) -> Bool {
     let lock = path + "/" + FileName.lock.name
     guard try fileSystem.attributes(lock) != nil else { return false }
     do throws(EngineError) {
       try fileSystem.lock(lock).release()
       return false
     } catch {
-      // Who may not take the lock, as on a file system that is mounted read-only, can't know, and can't ask either.
-      if error.code == .permissionDenied || error.code == .notReadableNow { return false }
+      if let unknown, error.code == .permissionDenied || error.code == .notReadableNow { return unknown }
       guard error.code == .locked else { throw error }
       return true
     }
