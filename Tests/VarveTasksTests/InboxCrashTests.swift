@@ -87,11 +87,11 @@ struct InboxCrashTests {
   /// Returns what has happened to the files, before a scheduler is started.
   private static func stages(_ fixture: TaskFixture, _ disk: CrashFileSystem) throws -> Set<Stage> {
     let names = CrashInboxFiles(disk: disk).names(inbox)
-    let files = Set(names.filter { $0.hasSuffix(InboxFile.suffix) && $0 != damaged })
+    let files = Set(names.filter { $0 != damaged }.compactMap { InboxFile.id(ofName: $0) })
     return try fixture.read { tx in
-      var notes: Set<String> = []
+      var notes: Set<[UInt8]> = []
       var cursor = try tx.tasks.config.cursor(StorageRange(prefix: [ConfigKeys.inbox]), keysOnly: true)
-      while let (key, _) = try cursor.next() { notes.insert(InboxFile.name(Array(key.dropFirst()))) }
+      while let (key, _) = try cursor.next() { notes.insert(Array(key.dropFirst())) }
       var stages: Set<Stage> = []
       if names.contains(where: { $0.hasSuffix(InboxFile.suffix + InboxFile.partSuffix) }) { stages.insert(.unfinished) }
       if !files.subtracting(notes).isEmpty { stages.insert(.sent) }

@@ -30,7 +30,7 @@ struct InboxReceiptTests {
     }
   }
 
-  @Test func `an answer has what each command has changed, and is there once`() async throws {
+  @Test func `an answer has what each command has changed, and the receipt keeps it`() async throws {
     let fixture = try fixture()
     let first = try fixture.enqueue("a") { $0.start = .parked() }
     _ = try fixture.enqueue("b") { $0.start = .parked() }
@@ -45,7 +45,7 @@ struct InboxReceiptTests {
     #expect(try receipt.answer() == nil)
     try await fixture.scheduler.start()
     #expect(try await answer(receipt) == .applied([1, 0, 1, 1, 1, 0]))
-    #expect(try receipt.answer() == nil)
+    #expect(try receipt.answer() == .applied([1, 0, 1, 1, 1, 0]))
     await fixture.poll { names().isEmpty }
     // Only a sender that wants an answer gets one.
     try inbox.send { $0.resume("mail") }
@@ -96,9 +96,12 @@ struct InboxReceiptTests {
     try await fixture.scheduler.start()
     _ = try await answer(receipt)
     #expect(names().filter { $0.hasSuffix(".answer") } == ["0.answer"])
-    let damaged = inbox.directory + "/" + InboxFile.answerName(receipt.id)
+    let other = try inbox.sendForAnswer { $0.pause("a") }
+    _ = try await answer(other)
+    let unread = InboxReceipt(id: other.id, fileName: "", inbox: inbox)
+    let damaged = inbox.directory + "/" + InboxFile.answerName(other.id)
     try Data("{".utf8).write(to: URL(fileURLWithPath: damaged))
-    #expect(throws: TaskError.self) { try receipt.answer() }
+    #expect(throws: TaskError.self) { try unread.answer() }
     try await fixture.close()
   }
 

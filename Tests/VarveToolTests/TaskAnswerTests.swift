@@ -47,7 +47,7 @@ struct TaskAnswerTests {
     #expect(try await answer("retry", database, "--queue", "out") == "3 retried\n")
     #expect(try await answer("retry", database, "--queue", "out", "--json") == "{\"retried\":0}\n")
     #expect(try await answer("cancel", database, "--queue", "out", "--json") == "{\"cancelled\":3}\n")
-    #expect(try await answer("purge", database) == "0 deleted\n")
+    #expect(try await answer("purge", database, "--queue", "out") == "0 deleted\n")
     #expect(try await answer("release", database, "--json") == "{\"released\":false}\n")
     #expect(try await answer("drain", database, "out", "--json") == "{\"draining\":true}\n")
     let names = try FileManager.default.contentsOfDirectory(atPath: database + "/inbox")

@@ -14,7 +14,10 @@ public struct ScheduleRules: Hashable, Codable, Sendable {
   public enum Overlap: String, Hashable, Codable, Sendable {
     /// Both tasks run.
     case allow
-    /// The time is skipped.
+    /// The time is skipped, and the event `slotMissed` says so.
+    ///
+    /// A task that waits for its next attempt, is parked, or waits in its queue has not ended. It also holds for times
+    /// that are made up for: of several that are made up for at once, only the first one has a task.
     case skip
     /// The next task runs after the previous one.
     case queue

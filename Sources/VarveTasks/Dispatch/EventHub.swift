@@ -34,6 +34,11 @@ final class EventHub: Sendable {
     if wasThere { count.subtract(1, ordering: .relaxed) }
   }
 
+  /// Ends all sequences, after the events that wait in them.
+  func finish() {
+    for listener in state.withLock({ Array($0.listeners.values) }) { listener.finish() }
+  }
+
   func send(_ events: [TaskEvent]) {
     if events.isEmpty || !isActive { return }
     let listeners = state.withLock { Array($0.listeners.values) }

@@ -29,8 +29,6 @@ final class QueueState {
   init(_ number: UInt32, _ name: QueueName, _ rules: QueueRules, isPaused: Bool, _ tokens: TokenBucket?) {
     self.number = number
     self.name = name
-    var rules = rules
-    (rules.rate, rules.ratePerKey) = (rules.rate?.usable, rules.ratePerKey?.usable)
     self.rules = rules
     hasRate = rules.rate != nil || rules.ratePerKey != nil
     self.isPaused = isPaused

@@ -156,6 +156,15 @@ enum AttemptEnd: Sendable {
   case leaseOver
   /// The handler ended because the scheduler stops.
   case interrupted
+
+  /// What the handler has returned or thrown, or `nil` if that means that its task is done.
+  var unlikeDone: String? {
+    switch self {
+    case .outcome(.done), .timeout, .leaseOver, .interrupted: nil
+    case .outcome(let outcome): "\(outcome)"
+    case .failure(let text, _), .unreadable(let text): text
+    }
+  }
 }
 
 struct Settlement: Sendable {

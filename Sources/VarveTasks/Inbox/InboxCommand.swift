@@ -36,7 +36,7 @@ struct DamagedInbox: Error, CustomStringConvertible {
 ///  8   id of the file (16), which is also part of its name
 ///  24  for each command: length (4), checksum (8): StableHash of the body; body: JSON
 /// ```
-/// Numbers are big-endian. On disk: never change.
+/// Numbers are big-endian. On disk: never change. `InboxFile+Names.swift` describes the name.
 struct InboxFile {
   static let magic = Array("VARVEIN1".utf8)
   static let suffix = ".commands"
@@ -99,13 +99,13 @@ struct InboxFile {
     if case .answer = commands.first { true } else { false }
   }
 
-  /// Returns the name of the file with an id.
-  static func name(_ id: [UInt8]) -> String { digits(id) + suffix }
-
-  /// Returns the name of the answer to the file with an id.
-  static func answerName(_ id: [UInt8]) -> String { digits(id) + answerSuffix }
-
-  private static func digits(_ id: [UInt8]) -> String { id.map { hex($0 >> 4) + hex($0 & 15) }.joined() }
-
-  private static func hex(_ digit: UInt8) -> String { String(digit, radix: 16) }
+  /// Whether a process can apply the commands that does not know the types of the program's objects.
+  var needsNoTypes: Bool {
+    commands.allSatisfy { command in
+      switch command {
+      case .set, .remove: false
+      case .enqueue, .cancel, .retry, .revive, .delete, .signal, .pause, .resume, .drain, .release, .answer: true
+      }
+    }
+  }
 }

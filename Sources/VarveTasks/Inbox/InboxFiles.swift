@@ -56,9 +56,24 @@ extension InboxFiles {
     try syncDirectory((directory as NSString).deletingLastPathComponent)
   }
 
-  /// Returns the names of the files of commands in a directory, sorted. Returns none if the directory does not exist.
+  /// Returns the names of the files of commands in a directory, in the order in which they are applied. Returns none if
+  /// the directory does not exist.
   func commandFiles(_ directory: String) -> [String] {
-    names(directory).filter { $0.hasSuffix(InboxFile.suffix) }.sorted()
+    names(directory).filter { $0.hasSuffix(InboxFile.suffix) }.sorted(by: InboxFile.precedes)
+  }
+
+  /// Returns the names of files of commands that may be applied now, in their order, and whether others have to wait.
+  ///
+  /// A listing that is made while files arrive may have one of them, and not one that was sent before it. But that one
+  /// is in a listing which is begun afterwards. So a file waits if the second listing has an earlier one that the first
+  /// has not.
+  func applicableFiles(_ directory: String) -> (names: [String], areLeft: Bool) {
+    let listed = commandFiles(directory)
+    if listed.isEmpty { return ([], false) }
+    let known = Set(listed)
+    guard let late = commandFiles(directory).first(where: { !known.contains($0) }) else { return (listed, false) }
+    let first = listed.filter { InboxFile.precedes($0, late) }
+    return (first, first.count < listed.count)
   }
 
   /// Removes the files that senders have begun before a time, and have not finished, and answers that they have not

@@ -14,8 +14,10 @@ public import Varve
 /// ```
 ///
 /// Commands are on disk when the call returns, and survive a power loss. They are applied when a scheduler runs: at
-/// once if one does, otherwise after its start. A file that can't be applied is moved to `inbox/refused`, beside a text
-/// with the reason. A file that has to wait, such as for a long transaction, is noted in the log once.
+/// once if one does, otherwise after its start. The commands of one process are applied in the order of the calls, and
+/// those of several processes in the order of the times at which they were sent, by the system's clock. A file that
+/// can't be applied is moved to `inbox/refused`, beside a text with the reason. A file that has to wait, such as for a
+/// long transaction, is noted in the log once, and the files after it wait, too.
 ///
 /// Safe from any thread and any process.
 public struct TaskInbox: Sendable {
@@ -53,11 +55,12 @@ public struct TaskInbox: Sendable {
     var batch = Batch()
     try body(&batch)
     if batch.commands.isEmpty { throw TaskError.invalidValue("there is no command that could be answered") }
-    return InboxReceipt(id: try send([.answer] + batch.commands), inbox: self)
+    let (id, name) = try send([.answer] + batch.commands)
+    return InboxReceipt(id: id, fileName: name, inbox: self)
   }
 
-  /// Writes a file of commands, and returns its id.
-  private func send(_ commands: [InboxCommand]) throws -> [UInt8] {
+  /// Writes a file of commands, and returns its id and its name.
+  private func send(_ commands: [InboxCommand]) throws -> (id: [UInt8], name: String) {
     guard files.exists(databasePath + "/CURRENT") else {
       throw TaskError.invalidValue("no database exists at \"\(databasePath)\"")
     }
@@ -68,8 +71,9 @@ public struct TaskInbox: Sendable {
       throw TaskError.tooLarge(what: "a batch of commands", size: bytes.count, limit: InboxFile.sizeMaximum)
     }
     try files.createDirectory(directory)
-    try files.writeWhole(bytes, directory + "/" + InboxFile.name(id))
-    return id
+    let name = InboxFile.name(id, sentAt: SendingTimes.ofProcess.take())
+    try files.writeWhole(bytes, directory + "/" + name)
+    return (id, name)
   }
 
   /// Commands that are applied together, in their order.
@@ -77,6 +81,9 @@ public struct TaskInbox: Sendable {
     var commands: [InboxCommand] = []
 
     /// Adds a task: see `WriteTransaction.enqueue(_:_:)`.
+    ///
+    /// The task has no id before the batch is applied, so no other task of the batch can depend on it. To begin a chain
+    /// or a group of tasks, send one task whose handler enqueues the others.
     public mutating func enqueue<Payload: TaskPayload>(_ payload: Payload, _ options: TaskOptions = Payload.defaults)
       throws
     {

@@ -131,6 +131,13 @@ enum SchedulerLog {
       metadata: metadata(run).merging(["call": "\(call)"]) { $1 })
   }
 
+  /// Logs that a handler has not succeeded although its task is done.
+  static func ignored(_ logger: Logger, _ run: TaskRun, _ outcome: String) {
+    logger.warning(
+      "a handler has failed or returned another outcome after complete, which has no effect: the task is done",
+      metadata: metadata(run).merging(["outcome": "\(escaped(outcome))"]) { $1 })
+  }
+
   /// Logs that a task has waited for an attempt whose handler may wait for the task.
   static func awaited(_ logger: Logger, _ run: TaskRun) {
     let child = run.state.withLock { $0.child }.map { "\($0)" } ?? "none"

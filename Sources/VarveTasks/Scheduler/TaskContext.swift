@@ -53,8 +53,9 @@ public struct TaskContext: Sendable {
 
   /// Keeps a value as the task's result, of at most 64 KiB as JSON. The last value counts.
   ///
-  /// `TaskInfo.result` returns it while the task is kept after it is done (`TaskOptions.retention`). Throws
-  /// `TaskError.tooLarge`, and `TaskError.leaseLost` if the attempt has ended already, also by `complete`.
+  /// Call it before `complete`. `TaskInfo.result` returns it while the task is kept after it is done
+  /// (`TaskOptions.retention`). Throws `TaskError.tooLarge`, and `TaskError.leaseLost` if the attempt has ended
+  /// already, also by `complete`.
   public func result(_ value: some Encodable) throws { try host.keep([UInt8](JSONEncoder().encode(value)), of: run) }
 
   /// Reports the progress of the handler, from 0 to 1: see `TaskScheduler.progress(of:)`.
@@ -86,10 +87,10 @@ public struct TaskContext: Sendable {
   /// Runs a write transaction in which the task is done: its writes and the end of the task are committed together or
   /// not at all.
   ///
-  /// Therefore the effects in the database happen exactly once, even if the process dies. What the handler returns
-  /// later is ignored. If the scheduler has changed a task that `body` read or changed, `body` runs again. If a long
-  /// transaction has the writer, the call waits for it, up to eight times as long as `DatabaseOptions.writerTimeout`.
-  /// In all, `body` is tried up to eight times.
+  /// Therefore the effects in the database happen exactly once, even if the process dies. What the handler returns or
+  /// throws later has no effect, and a warning in the log says so if that is not `.done`. If the scheduler has changed
+  /// a task that `body` read or changed, `body` runs again. If a long transaction has the writer, the call waits for
+  /// it, up to eight times as long as `DatabaseOptions.writerTimeout`. In all, `body` is tried up to eight times.
   ///
   /// Throws `TaskError.leaseLost`, without writing, if the attempt has ended already or the task was cancelled; the
   /// errors of `body`, after which the task still runs; and the errors of `Database.write`.

@@ -4,7 +4,8 @@ internal import Varve
 extension TaskScheduler {
   /// The events of tasks from now on, in this process. Each access makes a sequence of its own.
   ///
-  /// A sequence that is read too slowly loses its oldest events. It ends with the Swift task that reads it.
+  /// A sequence that is read too slowly loses its oldest events. It ends when the scheduler stops, when the database is
+  /// closed, and with the Swift task that reads it.
   ///
   /// ```swift
   /// for await event in scheduler.events where event.kind == .dead { alert(event.id, event.detail) }

@@ -2,19 +2,14 @@ internal import Foundation
 internal import Synchronization
 @_spi(Extensions) public import Varve
 
-/// The operations that set and remove an object of a collection by commands of the inbox.
-struct AcceptedType: Sendable {
-  let set: @Sendable (Data, WriteTransaction) throws -> Void
-  let remove: @Sendable (Data, WriteTransaction) throws -> Void
-}
-
 extension TaskScheduler {
   /// Accepts a type: its objects may be set and removed through the inbox (`TaskInbox`). Call this before `start`.
   public func accept<Object: Persistable>(_ type: Object.Type) where Object.ID: Decodable {
     let accepted = AcceptedType(
       set: { data, tx in try JSONDecoder().decode(Object.self, from: data).persist(in: tx) },
       remove: { data, tx in
-        for id in try JSONDecoder().decode([Object.ID].self, from: data) { _ = try Object.deleteIfPresent(id, in: tx) }
+        let ids = try JSONDecoder().decode([Object.ID].self, from: data)
+        return try ids.count { try Object.deleteIfPresent($0, in: tx) != nil } > 0
       })
     state.withLock { $0.accepted[Object.collection] = accepted }
   }
@@ -79,29 +74,34 @@ extension TaskScheduler {
 
   private func applyFiles() async {
     let inbox = inbox
-    for name in inbox.files.commandFiles(inbox.directory) {
+    let (names, areLeft) = inbox.files.applicableFiles(inbox.directory)
+    if areLeft { wakeInbox() }
+    for name in names {
       guard state.withLock({ $0.isRunning }), !Task.isCancelled else { return }
       let path = inbox.directory + "/" + name
       do {
-        try await apply(path, inbox.files)
+        try await apply(name, inbox)
         state.withLock { $0.inboxDelays[name] = nil }
         try inbox.files.remove(path)
       } catch let refusal as InboxRefusal {
         state.withLock { $0.inboxDelays[name] = nil }
-        refuse(path, name, refusal.cause, inbox)
+        refuse(name, refusal.cause, inbox)
       } catch let error as DatabaseError where error.code == .conflict {
-        // The program has meanwhile changed what the transaction reads. The file is applied again when the others are.
+        // The program has meanwhile changed what the transaction reads. The file is applied again, before the others.
         noteDelay(of: path, name, error, weight: 1)
         await Task.yield()
-        wakeInbox()
+        return wakeInbox()
       } catch let error as DatabaseError where error.code == .writerBusy {
         // A long transaction has the writer, so the file is applied again as after a conflict, but not at once.
         noteDelay(of: path, name, error, weight: Self.delayMaximum)
         try? await clock.sleep(until: clock.continuousNow + Self.busyPause)
-        wakeInbox()
+        return wakeInbox()
+      } catch let error as DatabaseError where error.code != .corruption {
+        // The database can't be written. All files stay, and are tried again with the next one that arrives.
+        return report(error, path)
       } catch {
-        // The database can't be written, or the file can't be read or removed. The file stays, and is tried again with
-        // the next one.
+        // What the commands change is damaged, or the file can't be read or removed, so that it would stop the others
+        // for ever. It stays, and is tried again with the next one that arrives.
         report(error, path)
       }
     }
@@ -144,29 +144,8 @@ extension TaskScheduler {
     }
   }
 
-  /// The error for a file that can't be applied.
-  private struct InboxRefusal: Error { let cause: any Error }
-
-  /// The errors of a transaction that say nothing about the commands. The file stays.
-  private static let passingErrors: Set<DatabaseError.Code> = [
-    .conflict, .storage, .notReadableNow, .outcomeUnknown, .closed, .notReady, .readOnly, .corruption,
-  ]
-
-  private func apply(_ path: String, _ files: any InboxFiles) async throws {
-    let file: InboxFile
-    // Reading a pipe could wait without end.
-    if try !files.isFile(path) { throw InboxRefusal(cause: DamagedInbox(what: "it is not a regular file")) }
-    let size = try files.size(path)
-    let bytes = size > InboxFile.sizeMaximum ? [] : try files.read(path)
-    do {
-      if size > InboxFile.sizeMaximum {
-        throw TaskError.tooLarge(what: "a file of the inbox", size: size, limit: InboxFile.sizeMaximum)
-      }
-      file = try InboxFile(bytes)
-      guard (path as NSString).lastPathComponent == InboxFile.name(file.id) else {
-        throw DamagedInbox(what: "its id is not that of its name")
-      }
-    } catch { throw InboxRefusal(cause: error) }
+  private func apply(_ name: String, _ inbox: TaskInbox) async throws {
+    let file = try inbox.read(name)
     let changed: [Int]
     do { changed = try await apply(file) } catch let error as DatabaseError where error.code == .conflict {
       // A transaction that changes many tasks is so long that some of them end while it runs, in each attempt again. So
@@ -174,96 +153,20 @@ extension TaskScheduler {
       // for a short time only: a long transaction of the program must not stop the scheduler.
       changed = try await commitMutex.withLock { [self] in try await apply(file, writerTimeout: Self.turnTimeout) }
     }
-    guard file.wantsAnswer else { return }
-    // If the process dies before the file of commands is removed, the answer is written again.
-    let answer = (path as NSString).deletingLastPathComponent + "/" + InboxFile.answerName(file.id)
-    try files.writeWhole(Array(try JSONEncoder().encode(AnswerRecord(applied: changed))), answer)
+    try inbox.answer(file, changed)
   }
 
   /// Applies the commands of a file in one transaction, unless they were applied before. Returns what each has changed.
   private func apply(_ file: InboxFile, writerTimeout: Duration? = nil) async throws -> [Int] {
-    let accepted = state.withLock { $0.accepted }
-    let (key, now) = (ConfigKeys.inbox(file.id), WallTime.milliseconds(clock.wallNow))
+    let (accepted, now) = (state.withLock { $0.accepted }, WallTime.milliseconds(clock.wallNow))
     return try await database.write(label: "tasks: inbox", durability: .power, writerTimeout: writerTimeout) { tx in
-      let config = try tx.tasks.config
-      if let value = try config.get(key) { return try ConfigKeys.changed(ofInbox: value) }
-      var changed: [Int] = []
-      do {
-        for command in file.commands {
-          if let count = try Self.apply(command, accepted, tx) { changed.append(count) }
-        }
-      } catch let error as DatabaseError where Self.passingErrors.contains(error.code) { throw error } catch {
-        throw InboxRefusal(cause: error)
-      }
-      try config.put(key, ConfigKeys.inbox(now, changed: file.wantsAnswer ? changed : []))
-      return changed
+      try file.apply(to: tx, accepted, now)
     }
   }
 
-  /// Applies a command. Returns the number of tasks, queues or rows that it has changed, or `nil` if it changes
-  /// nothing.
-  private static func apply(
-    _ command: InboxCommand, _ accepted: [String: AcceptedType], _ tx: WriteTransaction
-  ) throws -> Int? {
-    func type(_ collection: String) throws -> AcceptedType {
-      if let type = accepted[collection] { return type }
-      throw TaskError.invalidValue("no type was accepted for the objects of collection \"\(collection)\"")
-    }
-    switch command {
-    case .enqueue(let kind, let version, let payload, var options):
-      let tasks = try tx.tasks
-      try tasks.dispatcher.middleware?.enqueuing(kind, &options, in: tx)
-      _ = try tasks.enqueue(kind, version: version, Array(payload), options)
-    case .cancel(let query): return try tx.cancel(query)
-    case .retry(let query): return try tx.retryNow(query)
-    case .revive(let query): return try tx.revive(query)
-    case .delete(let query):
-      let tasks = try tx.tasks
-      let ids = try tasks.ids(query)
-      // None of those that do not run begins before its deletion, which would then throw.
-      try tasks.hold(ids)
-      var count = 0
-      for id in ids where tasks.dispatcher.run(id) == nil { count += try tx.delete(.id(id)) }
-      // No task has the unique key any more, so only the key is released.
-      if ids.isEmpty { _ = try tasks.forgetKey(query) }
-      return count
-    case .signal(let text): return try tx.signal(WakeSignal(text))
-    case .pause(let queue): try tx.pause(queue)
-    case .resume(let queue): try tx.resume(queue)
-    case .drain(let queue): try tx.drain(queue)
-    case .release: return try tx.releaseTasks() ? 1 : 0
-    case .set(let collection, let object): try type(collection).set(object, tx)
-    case .remove(let collection, let id): try type(collection).remove(id, tx)
-    case .answer: return nil
-    }
-    return 1
-  }
-
-  /// Moves a file to `refused`, beside a text with the reason. Both survive a power loss when the call returns.
-  private func refuse(_ path: String, _ name: String, _ error: any Error, _ inbox: TaskInbox) {
+  private func refuse(_ name: String, _ error: any Error, _ inbox: TaskInbox) {
     SchedulerLog.refused(logger, name, error)
-    do {
-      try inbox.files.createDirectory(inbox.refusedDirectory)
-      let target = try inbox.refusedDirectory + "/" + freeName(path, name, inbox)
-      let reason = target + ".txt"
-      try inbox.files.write(Array("\(error)\n".utf8), reason)
-      try inbox.files.sync(reason)
-      try inbox.files.move(path, to: target)
-      try inbox.files.syncDirectory(inbox.refusedDirectory)
-      try inbox.files.syncDirectory(inbox.directory)
-    } catch { SchedulerLog.inboxFailed(logger, path, error) }
-  }
-
-  /// Returns the name that a refused file gets. A file replaces one that was refused before, but a directory can't.
-  private func freeName(_ path: String, _ name: String, _ inbox: TaskInbox) throws -> String {
-    if try inbox.files.isFile(path) { return name }
-    let taken = Set(inbox.files.names(inbox.refusedDirectory))
-    var (free, number) = (name, 1)
-    while taken.contains(free) {
-      number += 1
-      free = "\(name).\(number)"
-    }
-    return free
+    do { try inbox.refuse(name, error) } catch { SchedulerLog.inboxFailed(logger, inbox.directory + "/" + name, error) }
   }
 
   /// Deletes the notes of files that are gone for good. A file that a power loss could bring back keeps its note.
@@ -277,8 +180,8 @@ extension TaskScheduler {
     if noted.isEmpty { return }
     let inbox = inbox
     try inbox.files.syncDirectory(inbox.directory)
-    let left = Set(inbox.files.commandFiles(inbox.directory))
-    let gone = noted.filter { !left.contains(InboxFile.name(Array($0.dropFirst()))) }
+    let left = Set(inbox.files.commandFiles(inbox.directory).compactMap { InboxFile.id(ofName: $0) })
+    let gone = noted.filter { !left.contains(Array($0.dropFirst())) }
     if gone.isEmpty { return }
     try await database.commitIndependently(label: "tasks: inbox") { parts in
       let config = try TaskParts(parts).config

@@ -48,6 +48,7 @@ extension TaskScheduler {
   private func resumeAll() {
     dispatcher.detach()
     state.withLock { $0.isRunning = false }
+    hub.finish()
     noteIdle()
   }
 
@@ -339,10 +340,12 @@ extension TaskScheduler {
       }
     }
     await reach("handler", isAfter: true, run)
-    run.state.withLock { state in
+    let isCompleted = run.state.withLock { state in
       // The handler's transaction around `complete` was rolled back: the outcome counts.
       if state.completesLater, !state.isSettled { state.isCompleting = false }
+      return state.isCompleted
     }
+    if isCompleted, let text = end.unlikeDone { SchedulerLog.ignored(logger, run, text) }
     return end
   }
 

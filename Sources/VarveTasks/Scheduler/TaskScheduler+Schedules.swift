@@ -39,6 +39,8 @@ struct StoredSlot: Sendable {
   var portionsEnd: Int64?
   /// The last slot before, if it was at a wrong date.
   var wrong: Int64?
+  /// The event that slots have no task, or `nil` if each has one.
+  var missed: TaskEvent?
 }
 
 extension TaskScheduler {
@@ -62,7 +64,10 @@ extension TaskScheduler {
   /// ```
   /// A schedule that was registered once stays in the database, also when the program does not register it any more.
   /// When a scheduler has run for a minute without it, it is inactive, and begins as a new one if it is registered
-  /// again. `unschedule` removes it.
+  /// again. `unschedule` removes it. To change the options of a schedule at run time, remove it first.
+  ///
+  /// Without `zone`, the times are those of GMT. `options` replace the defaults of the payload as a whole; a closure
+  /// changes some of them.
   ///
   /// Throws `TaskError.invalidValue` for an expression that can't be parsed or never matches, for a name that is empty
   /// or has only white space, for options that a schedule can't have, which are `start`, `unique`, `dependsOn` and
@@ -290,7 +295,6 @@ extension TaskScheduler {
     }
     due.ids = due.slots.map { _ in dispatcher.takeIDs(1) }
     due.stamp = dispatcher.acknowledged.number
-    if due.missedCount > 0, configuration.keptEvents.contains(.slotMissed) { due.eventNumber = takeEventNumbers(1) }
     return due
   }
 
@@ -301,8 +305,11 @@ extension TaskScheduler {
       let isRegistered = state.withLock { $0.schedules[due.schedule.name]?.number == due.schedule.number }
       return isRegistered ? try Self.store(due.schedule, in: changes.parts.config, now) : nil
     }
-    try due.write(to: changes, now: now)
-    return StoredSlot(last: due.lastSlot, portionsEnd: due.portionsEnd)
+    let missed = try due.write(to: changes, now: now).event(due.schedule, now)
+    if let missed, configuration.keptEvents.contains(.slotMissed) {
+      try TaskEventRecord.put(missed, takeEventNumbers(1), to: changes.parts.events)
+    }
+    return StoredSlot(last: due.lastSlot, portionsEnd: due.portionsEnd, missed: missed)
   }
 
   /// Notes that slots are committed, which were the last ones of their schedules, and waits for the next ones, and for
@@ -312,82 +319,8 @@ extension TaskScheduler {
     for (due, stored) in zip(all, lastSlots) {
       guard let stored else { continue }
       note(stored, for: due.schedule)
-      if due.missedCount > 0 { hub.send([due.missed(WallTime.milliseconds(clock.wallNow))]) }
+      if let missed = stored.missed { hub.send([missed]) }
       wait(for: due.schedule.name)
     }
-  }
-}
-
-/// The slots of a schedule that are enqueued in one commit.
-struct DueSlots: Sendable {
-  let schedule: RegisteredSchedule
-  var slots: [TaskSlot] = []
-  /// The payload of each slot, or `nil` if making it has failed.
-  var payloads: [[UInt8]?] = []
-  var ids: [(first: UInt64, last: UInt64?)] = []
-  var lastSlot: Int64 = 0
-  /// The last of the slots that are made up for in further portions, or `nil` if none are.
-  var portionsEnd: Int64?
-  var missedCount = 0
-  /// The number of the last acknowledged commit. In their subqueue, the tasks of the slots are after the tasks of that
-  /// commit.
-  var stamp: UInt64 = 0
-  var eventNumber: UInt64?
-  /// Whether the schedule itself must be stored, and no slots.
-  var isNew = false
-
-  /// Writes the tasks, and the last slot of the schedule, in the same commit.
-  func write(to changes: SchedulerChanges, now: Int64) throws {
-    let key = ConfigKeys.schedule(schedule.name)
-    guard let value = try changes.parts.config.get(key) else { return }
-    var record = try ScheduleRecord(value)
-    // Another scheduler has processed the slots, or the schedule was replaced.
-    guard record.lastSlot < lastSlot else { return }
-    for ((slot, payload), id) in zip(zip(slots, payloads), ids) {
-      guard let payload else { continue }
-      if let last = id.last { try changes.parts.numbers.add(Int64(clamping: last), to: TaskNumbers.id) }
-      let live = try record.lastTask.flatMap { try changes.parts.position(of: $0) == nil ? nil : $0 }
-      if schedule.rules.overlap == .skip, live != nil { continue }
-      let parent = schedule.rules.overlap == .queue ? live : nil
-      // A queue that is being drained accepts no task, so the slot is skipped.
-      let queue = try changes.add(schedule.options.queue)
-      if queue.isDraining { continue }
-      let task = TaskID(rawValue: id.first)
-      try add(task, slot, payload, to: queue.number, after: parent, changes, now)
-      record.lastTask = task
-    }
-    record.lastSlot = lastSlot
-    try changes.parts.config.put(key, record.bytes)
-    if let eventNumber { try TaskEventRecord.put(missed(now), eventNumber, to: changes.parts.events) }
-  }
-
-  private func add(
-    _ id: TaskID, _ slot: TaskSlot, _ payload: [UInt8], to queue: UInt32, after parent: TaskID?,
-    _ changes: SchedulerChanges, _ now: Int64
-  ) throws {
-    let options = schedule.options
-    // No transaction enqueues so many tasks, so no other task has this ordinal.
-    let ordinal = 1 << 31 | UInt32(truncatingIfNeeded: id.rawValue & 0x7FFF_FFFF)
-    var position = TaskPosition(
-      parent == nil ? .queued : .blocked, queue: queue, priority: options.priority,
-      sortKey: options.sortKey?.bytes ?? [], stamp: stamp, ordinal: ordinal)
-    position.lane = SubqueueID.lane(options.limitKey)
-    var record = TaskRecord(
-      id: id, progress: TaskProgress(parent == nil ? .ready : .blocked), position: position, enqueued: now,
-      kind: schedule.kind, version: schedule.version, payload: payload, options)
-    var extras = TaskExtras()
-    extras.limitKey = options.limitKey
-    extras.headers = options.headers
-    extras.schedule = schedule.name
-    extras.slot = WallTime.milliseconds(slot.date)
-    extras.isLate = slot.isLate
-    record.extras = extras
-    try changes.add(record, after: parent)
-  }
-
-  func missed(_ now: Int64) -> TaskEvent {
-    TaskEvent(
-      .slotMissed, TaskID(rawValue: 0), schedule.name, schedule.options.queue, attempt: 0, now,
-      "\(missedCount) times of the schedule were left out")
   }
 }

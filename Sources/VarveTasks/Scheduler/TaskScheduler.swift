@@ -134,7 +134,8 @@ public final class TaskScheduler: Sendable {
 
   /// Creates a scheduler for a database. Registers `TaskStorage` if the database's definition does not have it.
   ///
-  /// Throws `TaskError.invalidValue` for a configuration without workers, and the errors of `Database.register`.
+  /// Throws `TaskError.invalidValue` for a configuration without workers and for rules of queues that can't be used,
+  /// and the errors of `Database.register`.
   public init(
     _ database: Database, configuration: Configuration = Configuration(),
     clock: any SchedulerClock = SystemSchedulerClock(), logger: Logger = Logger(label: "varve.tasks")
@@ -142,6 +143,7 @@ public final class TaskScheduler: Sendable {
     if let workers = configuration.workers, workers < 1 {
       throw TaskError.invalidValue("a scheduler has \(workers) workers; at least 1 is possible, or nil for the default")
     }
+    for (selector, rules) in configuration.queues { try rules.check(selector) }
     self.database = database
     self.configuration = configuration
     self.clock = clock
@@ -168,7 +170,10 @@ public final class TaskScheduler: Sendable {
   // MARK: - Queues
 
   /// Sets the rules of some queues from their next task on. Call this before `start`.
-  public func use(_ rules: QueueRules, for queues: QueueSelector) {
+  ///
+  /// Throws `TaskError.invalidValue` for rules that can't be used.
+  public func use(_ rules: QueueRules, for queues: QueueSelector) throws {
+    try rules.check(queues)
     state.withLock { $0.queues.set(rules, for: queues) }
     noteLimits()
   }
@@ -251,6 +256,7 @@ public final class TaskScheduler: Sendable {
 
   /// Adds handlers, and sets the rules of their queues. If it throws, it has changed nothing.
   private func add(_ added: [RegisteredHandler], _ rules: QueueRules? = nil) throws {
+    if let rules, let first = added.first { try rules.check(first.selector) }
     let isRunning = try state.withLock { state throws(TaskError) in
       if added.count == 1 {
         try state.handlers.add(added[0])
@@ -282,11 +288,9 @@ public final class TaskScheduler: Sendable {
   }
 
   private static func payload<Payload: TaskPayload>(_ type: Payload.Type, _ run: TaskRun) throws -> Payload {
-    let data = Data(run.record.payload)
-    do {
-      if run.record.version == Payload.version { return try Payload(encoded: data) }
-      return try Payload.migrate(data, from: run.record.version)
-    } catch { throw UnreadablePayload(cause: error) }
+    do { return try Payload.stored(run.record.payload, run.record.version) } catch {
+      throw UnreadablePayload(cause: error)
+    }
   }
 
   /// The kinds of tasks that are due to run and have no handler.
@@ -465,6 +469,7 @@ public final class TaskScheduler: Sendable {
     resumeStopCallers()
     await endInbox()
     await workGate.close()
+    hub.finish()
     resumeIdle()
   }
 

@@ -1,7 +1,7 @@
 /// The progress of a task: its state, and the counts of its attempts.
 ///
 /// It is a value. A transition of a task is a change that is applied to it: see `TaskChange`.
-public struct TaskProgress: Hashable, Sendable {
+public struct TaskProgress: Hashable, Encodable, Sendable {
   /// The state of the task.
   public internal(set) var state: TaskState
   /// The number of attempts that were begun, without those that do not count.

@@ -1,7 +1,10 @@
 public import Foundation
 
 /// A task as the database stores it.
-public struct TaskInfo: Hashable, Sendable, Identifiable {
+///
+/// It may be encoded, for example for a status page. Its payload and result are arrays of bytes there: see
+/// `payload(as:)` and `result(as:)`.
+public struct TaskInfo: Hashable, Encodable, Sendable, Identifiable {
   /// The id of the task.
   public let id: TaskID
   /// The queue of the task.
@@ -98,6 +101,16 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
     slot = TaskSlot(extras)
   }
 
+  /// Returns the payload, migrated if an older program has enqueued the task.
+  ///
+  /// Throws `TaskError.invalidValue` for a task of another kind, and the errors of the decoding and the migration.
+  public func payload<Payload: TaskPayload>(as type: Payload.Type) throws -> Payload {
+    if kind != Payload.kind {
+      throw TaskError.invalidValue("task \(id) has kind \"\(kind)\", and the payload \"\(Payload.kind)\"")
+    }
+    return try Payload.stored(payload, version)
+  }
+
   /// Returns the result decoded from JSON, or `nil` if there is none. Throws the errors of the decoding.
   public func result<Value: Decodable>(as type: Value.Type) throws -> Value? {
     try result.map { try JSONDecoder().decode(type, from: Data($0)) }
@@ -105,7 +118,7 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
 }
 
 /// The unique key of a task: see `TaskOptions.unique`.
-public struct TaskUniqueKey: Hashable, Sendable {
+public struct TaskUniqueKey: Hashable, Encodable, Sendable {
   /// The key, or `nil` if the payload is the key.
   public let key: String?
   /// The time until which the key is taken, or `nil` if it is taken until the task has ended. A key that is taken for
@@ -121,7 +134,7 @@ public struct TaskUniqueKey: Hashable, Sendable {
 }
 
 /// A time at which a schedule enqueues a task.
-public struct TaskSlot: Hashable, Sendable {
+public struct TaskSlot: Hashable, Encodable, Sendable {
   /// The name of the schedule.
   public let schedule: String
   /// The time of the slot.
@@ -142,7 +155,7 @@ public struct TaskSlot: Hashable, Sendable {
 }
 
 /// The progress of a group of tasks.
-public struct TaskGroupInfo: Hashable, Sendable {
+public struct TaskGroupInfo: Hashable, Encodable, Sendable {
   /// The id of the group, which is the task that runs when all tasks of the group have ended.
   public let id: TaskID
   /// The number of tasks that belong to the group, including those that have ended.

@@ -2,7 +2,7 @@ public import Foundation
 public import Varve
 
 /// A schedule as the database stores it.
-public struct TaskScheduleInfo: Hashable, Sendable {
+public struct TaskScheduleInfo: Hashable, Encodable, Sendable {
   /// The name of the schedule.
   public let name: String
   /// The cron expression.
@@ -15,7 +15,8 @@ public struct TaskScheduleInfo: Hashable, Sendable {
   public let kind: String
   /// The queue of the tasks.
   public let queue: QueueName
-  /// The time up to which the slots of the schedule have been processed.
+  /// The time up to which the slots of the schedule have been processed: for a schedule that has not fired yet, that of
+  /// its registration.
   public let lastSlot: Date
   /// The last task that the schedule has enqueued, or `nil` if there is none.
   public let lastTask: TaskID?

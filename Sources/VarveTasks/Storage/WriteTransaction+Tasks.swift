@@ -23,6 +23,9 @@ extension WriteTransaction {
   /// and within one commit in the order in which they were enqueued. The result has the id of the task, which the
   /// transaction may use at once. If the task is unique (`TaskOptions.unique`), it may be the id of another task.
   ///
+  /// `options` replace the defaults of the payload (`TaskPayload.defaults`) as a whole. To change some of them, pass a
+  /// closure: `tx.enqueue(payload) { $0.priority = 10 }`.
+  ///
   /// Throws `TaskError.tooLarge`, `.invalidValue`, `.duplicate`, `.queueFull`, `.queueDraining`, `.notRegistered`,
   /// `.unknownTask` for a task that this one depends on, and the errors of encoding the payload.
   ///
@@ -61,7 +64,7 @@ extension WriteTransaction {
   ///
   /// ```swift
   /// let group = try tx.enqueueGroup(Report(month: 5)) { group in
-  ///   for file in files { try tx.enqueue(Import(file: file), TaskOptions(group: group)) }
+  ///   for file in files { try tx.enqueue(Import(file: file)) { $0.group = group } }
   /// }
   /// ```
   /// A running task of the group may enqueue further tasks of it, and so may any transaction while one of the tasks has

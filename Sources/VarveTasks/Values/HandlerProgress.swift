@@ -1,5 +1,5 @@
 /// The progress that a handler reports.
-public struct HandlerProgress: Hashable, Sendable {
+public struct HandlerProgress: Hashable, Encodable, Sendable {
   /// The completed fraction, from 0 to 1.
   public let fraction: Double
   /// A note of the handler.

@@ -7,7 +7,9 @@ internal import UnicodeNormalForm
 /// keys (`TaskOptions.limitKey`) instead of a name for each object.
 ///
 /// Canonically equivalent names are equal, because names are stored in Unicode's normal form C.
-public struct QueueName: Hashable, Comparable, Codable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+public struct QueueName: Hashable, Comparable, Codable, Sendable, ExpressibleByStringInterpolation,
+  CustomStringConvertible
+{
   /// The text.
   public let text: String
 
@@ -17,7 +19,7 @@ public struct QueueName: Hashable, Comparable, Codable, Sendable, ExpressibleByS
   /// Creates a name. Its size is checked when a task is enqueued.
   public init(_ text: String) { self.text = ComposedName.of(text) }
 
-  /// Creates a name from a string literal.
+  /// Creates a name from a string literal, which may have interpolations, as in `"account-\(number)"`.
   public init(stringLiteral text: String) { self.init(text) }
 
   /// Decodes a name from a single text value.

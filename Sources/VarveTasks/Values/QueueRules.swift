@@ -1,4 +1,6 @@
 /// How a queue runs its tasks.
+///
+/// A scheduler throws `TaskError.invalidValue` for numbers of tasks less than 1, and for times that are not positive.
 public struct QueueRules: Hashable, Sendable {
   /// The order in which a queue runs its tasks.
   public enum Order: Hashable, Sendable {
@@ -32,16 +34,17 @@ public struct QueueRules: Hashable, Sendable {
     public var burst: Int
 
     /// Creates a rate. Without a `burst` the bucket holds `count` tokens.
-    ///
-    /// Numbers less than 1 count as 1, and a time that is not positive counts as a millisecond.
     public init(count: Int, per: Duration, burst: Int? = nil) {
-      self.count = max(1, count)
-      self.per = max(per, .milliseconds(1))
-      self.burst = max(1, burst ?? count)
+      self.count = count
+      self.per = per
+      self.burst = burst ?? count
     }
 
-    /// The rate as `init` would make it: its values may have been set since, or decoded.
-    var usable: Rate { Rate(count: count, per: per, burst: burst) }
+    /// The reason why the rate can't be used, or `nil` if it can.
+    fileprivate var refusal: String? {
+      if count < 1 || burst < 1 { return "a rate of \(count) tasks with a burst of \(burst); both are 1 or more" }
+      return per < .milliseconds(1) ? "a rate per \(per); expected a millisecond or more" : nil
+    }
   }
 
   /// The order in which the queue runs its tasks.
@@ -65,8 +68,7 @@ public struct QueueRules: Hashable, Sendable {
   public var maxWaiting: Int?
   /// In a standard queue, the time after which waiting tasks move up by one priority, again each time that it passes.
   ///
-  /// `nil` means that priorities are strict, within each limit key. A time that is not positive counts as a
-  /// millisecond.
+  /// `nil` means that priorities are strict, within each limit key. At least a millisecond.
   public var ageing: Duration?
   /// The number of tasks that the queue may start in its turn before the next queue has its turn. At least 1.
   public var weight = 1
@@ -86,6 +88,20 @@ public struct QueueRules: Hashable, Sendable {
   public init(order: Order, concurrency: Int = 8) {
     self.order = order
     self.concurrency = concurrency
+  }
+
+  /// The reason why the rules can't be used, or `nil` if they can.
+  var refusal: String? {
+    let counts = [("concurrency", concurrency), ("perKey", perKey), ("weight", weight)]
+    for case (let name, let count?) in counts where count < 1 { return "\(name) is \(count); expected 1 or more" }
+    if let maxWaiting, maxWaiting < 0 { return "maxWaiting is \(maxWaiting); expected 0 or more" }
+    if let ageing, ageing < .milliseconds(1) { return "ageing is \(ageing); expected a millisecond or more" }
+    return rate?.refusal ?? ratePerKey?.refusal
+  }
+
+  /// Throws `TaskError.invalidValue` if the rules can't be used for some queues.
+  func check(_ queues: QueueSelector) throws(TaskError) {
+    if let refusal { throw .invalidValue("the rules of \(queues): \(refusal)") }
   }
 
   var isSerial: Bool { if case .serial = order { true } else { false } }
@@ -109,7 +125,8 @@ public struct QueueRules: Hashable, Sendable {
 
 /// A selection of queues by their names.
 ///
-/// If several selectors contain a queue, the most exact one counts: its name, then the longest prefix, then `all`.
+/// If several selectors contain a queue, the most exact one counts: its name, then the longest prefix, then `all`. A
+/// prefix names many queues, and its rules hold for each of them alone: with a concurrency of 2, each runs two tasks.
 public enum QueueSelector: Hashable, Sendable, CustomStringConvertible {
   /// All queues.
   case all

@@ -8,7 +8,8 @@ public enum TaskEnd: String, Hashable, Codable, Sendable {
   case cancelled
   /// The task was deleted before it had ended.
   case deleted
-  /// The task had ended before the call and was not kept (`TaskOptions.retention`), so that it is not known how.
+  /// The task had ended before the call, is not one of the last that have ended, and was not kept
+  /// (`TaskOptions.retention`), so that it is not known how.
   case forgotten
 
   /// The end that a state is, or `nil` for a task that has not ended.

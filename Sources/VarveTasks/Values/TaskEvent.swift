@@ -4,7 +4,7 @@ public import Foundation
 ///
 /// Events are derived from committed changes and are not a guarantee by themselves: after the death of a process, the
 /// last events may never be received.
-public struct TaskEvent: Hashable, Sendable {
+public struct TaskEvent: Hashable, Encodable, Sendable {
   /// The kind of an event. The numbers are on disk: never change.
   public enum Kind: UInt8, Hashable, Codable, Sendable, CaseIterable {
     /// An attempt has begun.
@@ -28,7 +28,9 @@ public struct TaskEvent: Hashable, Sendable {
     case crashed = 9
     /// The scheduler stopped before the attempt had ended.
     case interrupted = 10
-    /// One or more times of a schedule have passed without a task for them. The id is 0.
+    /// One or more times of a schedule have passed without a task for them: no scheduler ran, the task of an earlier
+    /// time had not ended (`ScheduleRules.Overlap.skip`), the queue is drained, or the payload could not be made. The
+    /// detail has their number and the reasons. The id is 0.
     case slotMissed = 11
     /// A handler that was cancelled has not returned, and was abandoned.
     case abandoned = 12

@@ -14,7 +14,8 @@ public protocol TaskPayload: Codable, Sendable {
   /// The version of the encoding, by default 1. With another version, `migrate` reads payloads that older programs have
   /// enqueued.
   static var version: UInt16 { get }
-  /// The options of a task that is enqueued without any, by default `TaskOptions()`.
+  /// The options of a task that is enqueued without any, by default `TaskOptions()`. A closure at `enqueue` changes
+  /// some of them for one task; options that are passed as a value replace all of them.
   static var defaults: TaskOptions { get }
 
   /// Returns the bytes of the value, by default JSON with sorted keys.
@@ -42,6 +43,12 @@ extension TaskPayload {
 
   /// Creates the value from JSON.
   public init(encoded data: Data) throws { self = try JSONDecoder().decode(Self.self, from: data) }
+
+  /// Returns the value of bytes that a task has, which are those of a version.
+  static func stored(_ bytes: [UInt8], _ version: UInt16) throws -> Self {
+    let data = Data(bytes)
+    return try version == Self.version ? Self(encoded: data) : migrate(data, from: version)
+  }
 
   /// Throws `.unsupportedVersion`.
   public static func migrate(_ data: Data, from version: UInt16) throws -> Self {

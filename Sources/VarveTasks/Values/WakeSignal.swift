@@ -1,7 +1,9 @@
 /// A signal that a parked task may wait for, such as `"network"` or `"signed-in"`.
 ///
 /// `TaskScheduler.signal(_:)` makes all tasks ready that wait for it.
-public struct WakeSignal: Hashable, Comparable, Codable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+public struct WakeSignal: Hashable, Comparable, Codable, Sendable, ExpressibleByStringInterpolation,
+  CustomStringConvertible
+{
   /// The text.
   public let text: String
 
@@ -11,7 +13,7 @@ public struct WakeSignal: Hashable, Comparable, Codable, Sendable, ExpressibleBy
   /// Creates a signal.
   public init(_ text: String) { self.text = ComposedName.of(text) }
 
-  /// Creates a signal from a string literal.
+  /// Creates a signal from a string literal, which may have interpolations, as in `"reply-\(number)"`.
   public init(stringLiteral text: String) { self.init(text) }
 
   /// Compares signals by the Unicode scalars of their texts.

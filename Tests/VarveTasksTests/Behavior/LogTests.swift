@@ -38,6 +38,8 @@ struct LogTests {
     case orphans = "tasks were running when the process ended"
     case waits = "a handler waits for its own end, until it is cancelled"
     case awaited = "a task has waited for a minute for the end of a handler, which must not wait for the task"
+    case ignored =
+      "a handler has failed or returned another outcome after complete, which has no effect: the task is done"
     case stops = "a handler stops the scheduler, which ends when the handler has returned"
   }
 
@@ -158,6 +160,15 @@ struct LogTests {
       try await start(scheduler)
       await scheduler.stop()
       return ["count": "1"]
+    case .ignored:
+      let scheduler = try scheduler(Self.memory())
+      let id = try enqueue(scheduler.database)
+      try await start(scheduler) { _, context in
+        try await context.complete { _ in }
+        throw Broken()
+      }
+      await scheduler.stop()
+      return attempt(id, "Broken()").reduce(into: [:]) { $0[$1.key == "error" ? "outcome" : $1.key] = $1.value }
     case .waits, .stops: return try await waitInHandler(situation)
     case .awaited: return try await waitForChild()
     }

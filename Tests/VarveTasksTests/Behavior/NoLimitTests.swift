@@ -110,26 +110,9 @@ struct NoLimitTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a rate whose values were set to 0 counts as one task in a millisecond`() async throws {
-    var rate = QueueRules.Rate(count: 1, per: .seconds(1))
-    (rate.count, rate.burst, rate.per) = (0, 0, .zero)
+  @Test func `tasks move up once in a millisecond if that is the time after which they do`() async throws {
     var rules = QueueRules()
-    rules.rate = rate
-    let fixture = try TaskFixture(rules: [.all: rules])
-    try fixture.handle()
-    try fixture.enqueue("first")
-    try fixture.enqueue("second")
-    try await fixture.scheduler.start()
-    await fixture.scheduler.waitUntilIdle()
-    #expect(fixture.lines.take() == ["first"])
-    await fixture.scheduler.advance(fixture.clock, by: .milliseconds(1))
-    #expect(fixture.lines.take() == ["second"])
-    await fixture.scheduler.stop()
-  }
-
-  @Test func `tasks move up after a millisecond if the time after which they do is not positive`() async throws {
-    var rules = QueueRules()
-    rules.ageing = .zero
+    rules.ageing = .milliseconds(1)
     let fixture = try TaskFixture(rules: [.all: rules])
     try fixture.handle()
     try await fixture.scheduler.start()

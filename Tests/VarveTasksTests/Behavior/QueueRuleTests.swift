@@ -10,7 +10,7 @@ struct QueueRuleTests {
   @Test func `rules of very many queues are not looked at when others are registered or looked up`() throws {
     let fixture = try TaskFixture()
     var serial = QueueRules(order: .serial())
-    fixture.scheduler.use(serial, for: .prefix("chat-"))
+    try fixture.scheduler.use(serial, for: .prefix("chat-"))
     for number in 0..<20_000 {
       serial.weight = number + 1
       try fixture.scheduler.register(Note.self, on: [.named(QueueName("queue \(number)"))], rules: serial) { _, _ in

@@ -33,15 +33,6 @@ struct TurnTests {
       claims.map(\.queue) == ["heavy", "heavy", "heavy", "light", "heavy", "heavy", "heavy", "light"])
   }
 
-  @Test func `a weight that is less than 1 counts as 1`() throws {
-    var light = QueueRules()
-    light.weight = -2
-    let fixture = try Self.fixture([.named("a"): light], workers: 4)
-    try Self.enqueue(4, in: ["a", "b"], fixture)
-    let claims = fixture.scheduler.dispatcher.takeWork(1)?.claims ?? []
-    #expect(claims.map(\.queue) == ["a", "b", "a", "b"])
-  }
-
   @Test func `a queue that no other queue competes with starts as many tasks as there are workers`() throws {
     let fixture = try Self.fixture([:], workers: 4)
     try Self.enqueue(12, in: ["only"], fixture)

@@ -73,8 +73,9 @@ enum Tasks4 {
 
   /// Enqueues an export, and returns its result when it is done, or nil if it has failed.
   static func export(_ month: Int, _ database: Database, _ scheduler: TaskScheduler) async throws -> String? {
-    let options = TaskOptions(retention: .keep(.seconds(3_600)))
-    let id = try await database.write { tx in try tx.enqueue(Export(month: month), options) }.id
+    let id = try await database.write { tx in
+      try tx.enqueue(Export(month: month)) { $0.retention = .keep(.seconds(3_600)) }.id
+    }
     guard try await scheduler.end(of: id) == .done else { return nil }
     return try await database.read { tx in try tx.task(id)?.result(as: String.self) }
   }
@@ -105,7 +106,7 @@ enum TaskFeatures1 {
 
   /// At most one waits for each account, with the newest payload; what comes while one runs is run after it.
   static func refresh(_ account: Int, in tx: WriteTransaction) throws -> EnqueueResult {
-    try tx.enqueue(Refresh(account: account), TaskOptions(unique: Uniqueness(key: "\(account)", onConflict: .rerun)))
+    try tx.enqueue(Refresh(account: account)) { $0.unique = Uniqueness(key: "\(account)", onConflict: .rerun) }
   }
 }
 
@@ -132,9 +133,9 @@ enum TaskFeatures3 {
 
   static func diamond(in tx: WriteTransaction) throws {
     let top = try tx.enqueue(Step(name: "fetch")).id
-    let left = try tx.enqueue(Step(name: "resize"), TaskOptions(dependsOn: [top])).id
-    let right = try tx.enqueue(Step(name: "index"), TaskOptions(dependsOn: [top])).id
-    try tx.enqueue(Step(name: "publish"), TaskOptions(dependsOn: [left, right], onParentFailure: .cancel))
+    let left = try tx.enqueue(Step(name: "resize")) { $0.dependsOn = [top] }.id
+    let right = try tx.enqueue(Step(name: "index")) { $0.dependsOn = [top] }.id
+    try tx.enqueue(Step(name: "publish")) { ($0.dependsOn, $0.onParentFailure) = ([left, right], .cancel) }
   }
 }
 
@@ -152,7 +153,7 @@ enum TaskFeatures4 {
 
   static func importAll(_ files: [String], in tx: WriteTransaction) throws -> TaskID {
     try tx.enqueueGroup(Summary(title: "nightly")) { group in
-      for file in files { try tx.enqueue(Import(file: file), TaskOptions(group: group)) }
+      for file in files { try tx.enqueue(Import(file: file)) { $0.group = group } }
     }
   }
 
@@ -289,8 +290,9 @@ enum TestingTasks1 {
       return .done
     }
     try await scheduler.start()
-    let options = TaskOptions(start: .after(.seconds(3_600)))
-    _ = try await database.write { tx in try tx.enqueue(Reminder(text: "tea"), options) }
+    _ = try await database.write { tx in
+      try tx.enqueue(Reminder(text: "tea")) { $0.start = .after(.seconds(3_600)) }
+    }
     _ = try await database.read { tx in try tx.assertEnqueued(Reminder.self, count: 1) { $0.text == "tea" } }
     await scheduler.advance(clock, by: .seconds(3_600))
     let last = try await database.read { tx in try tx.object(String.self, key: "last", in: "reminders") }

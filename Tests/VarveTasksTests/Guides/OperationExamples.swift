@@ -23,7 +23,7 @@ enum OrderingTasks1 {
 
   /// A preview that no one looks at yet runs after the others, but waits ten minutes for them at most.
   static func enqueue(_ file: String, isWanted: Bool, in tx: WriteTransaction) throws {
-    try tx.enqueue(Preview(file: file), TaskOptions(queue: "previews", priority: isWanted ? 100 : 110))
+    try tx.enqueue(Preview(file: file)) { ($0.queue, $0.priority) = ("previews", isWanted ? 100 : 110) }
   }
 }
 
@@ -36,7 +36,7 @@ enum OrderingTasks2 {
 
   /// Feeds are read in the order of their dates, in whichever order they were enqueued.
   static func enqueue(_ name: String, dated date: Date, in tx: WriteTransaction) throws {
-    try tx.enqueue(Feed(name: name), TaskOptions(queue: "feeds", sortKey: SortKey(date)))
+    try tx.enqueue(Feed(name: name)) { ($0.queue, $0.sortKey) = ("feeds", SortKey(date)) }
   }
 }
 
@@ -48,7 +48,7 @@ enum OrderingTasks3 {
   }
 
   static func enqueueAll(_ files: [String], in tx: WriteTransaction) throws -> [TaskID] {
-    try tx.enqueue(contentsOf: files.map { Analyze(file: $0) }, TaskOptions(queue: "analysis")).map(\.id)
+    try tx.enqueue(contentsOf: files.map { Analyze(file: $0) }) { $0.queue = "analysis" }.map(\.id)
   }
 }
 
@@ -271,5 +271,23 @@ enum OperatingTasks5 {
     lines.append("the slowest claim took \(statistics.claims.maximum)")
     lines.append("the latest timer was \(statistics.timers.maximum) late")
     return lines
+  }
+}
+
+/// Block 6 of FailingTasks.md.
+enum FailingTasks6 {
+  struct Payment: TaskPayload {
+    static let kind = "payment"
+    var amount: Int
+  }
+
+  /// Handles the payments that have died since the last call, and remembers where it stopped, in one transaction.
+  static func handleDeadPayments(in tx: WriteTransaction, _ handle: (Payment, [String]) throws -> Void) throws {
+    let last = try tx.object(UInt64.self, key: "dead payments", in: "positions") ?? 0
+    for (number, event) in try tx.taskEvents(after: last) {
+      try tx.set(number, key: "dead payments", in: "positions")
+      guard event.kind == .dead, event.payloadKind == Payment.kind, let task = try tx.task(event.id) else { continue }
+      try handle(try task.payload(as: Payment.self), task.errors)
+    }
   }
 }

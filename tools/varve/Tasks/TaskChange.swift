@@ -1,7 +1,7 @@
 import ArgumentParser
 import Varve
 import VarveEngine
-import VarveTasks
+@_spi(Tool) import VarveTasks
 
 /// Whether a command waits for the process that applies its commands.
 struct WaitOption: ParsableArguments {
@@ -26,10 +26,18 @@ struct TaskChange {
   let wait: WaitOption
   /// The queue that must exist, or `nil` if the change is not one of a queue.
   var queue: QueueName?
+  /// What the message about a queue that does not exist ends with.
+  var hint: String?
 
   init(path: String, wait: WaitOption) {
     self.path = path
     self.wait = wait
+  }
+
+  /// Creates a change of selected tasks. The queue that the selection names must exist.
+  init(path: String, wait: WaitOption, _ tasks: TaskQueryOptions) {
+    self.init(path: path, wait: wait)
+    queue = tasks.queue.map { QueueName($0) }
   }
 
   /// Returns the result of `direct`, or what `answer` makes of the changes that another process has counted, or `nil`
@@ -50,18 +58,35 @@ struct TaskChange {
       as DatabaseError
       where error.code == .locked
     {
-      let tasks = TaskInbox(path)
-      if wait.wait { return answer(try changes(try tasks.sendForAnswer { inbox(&$0) })) }
-      try tasks.send { inbox(&$0) }
-      return nil
+      return try send(inbox, answer: answer)
     }
     let result: Result
-    do { result = try database.write { tx in try direct(tx) } } catch {
+    do {
+      // An earlier command that still waits must not undo this one later.
+      guard try TaskInbox(path).applyWaiting(to: database) else {
+        try database.close()
+        StandardError.write(
+          "varve: the inbox has commands that set or remove objects, which only the program can apply: the change "
+            + "waits behind them\n")
+        return try send(inbox, answer: answer)
+      }
+      result = try database.write { tx in try direct(tx) }
+    } catch {
       try? database.close()
       throw error
     }
     try database.close()
     return result
+  }
+
+  /// Sends the change to the inbox, and waits for the answer if that is wanted.
+  private func send<Result>(
+    _ inbox: (inout TaskInbox.Batch) -> Void, answer: ([Int]) -> Result
+  ) throws -> Result? {
+    let tasks = TaskInbox(path)
+    if wait.wait { return answer(try changes(try tasks.sendForAnswer { inbox(&$0) })) }
+    try tasks.send { inbox(&$0) }
+    return nil
   }
 
   /// Throws if the queue does not exist: a name that was mistyped would make a queue for ever.
@@ -73,8 +98,8 @@ struct TaskChange {
     let others = known.isEmpty ? "there is none" : "there are \(known)"
     throw ToolError(
       .answerIsNo,
-      "no queue is named \"\(PrintableText.text(queue.text))\"; \(others). A queue exists once it has had a task; "
-        + "--create changes it before that")
+      "no queue is named \"\(PrintableText.text(queue.text))\"; \(others). A queue exists once it has had a task"
+        + (hint.map { "; \($0)" } ?? ""))
   }
 
   /// Waits for the answer to commands. Returns what each of them has changed.
@@ -111,12 +136,8 @@ struct TaskChange {
     _ what: String, _ output: OutputOption, _ direct: (WriteTransaction) throws -> Int,
     _ inbox: (inout TaskInbox.Batch) -> Void
   ) throws {
-    let count = try make(direct, inbox, answer: { $0.reduce(0, +) })
-    if output.json {
-      print(count.map { "{\"\(what)\":\($0)}" } ?? "{\"sent\":true}")
-    } else {
-      print(count.map { "\($0) \(what)" } ?? "sent to the process that has the database open")
-    }
+    guard let count = try make(direct, inbox, answer: { $0.reduce(0, +) }) else { return Self.printSent(output) }
+    print(output.json ? "{\"\(what)\":\(count)}" : "\(count) \(what)")
   }
 
   /// Makes a change of a queue, and prints the result.
@@ -129,10 +150,12 @@ struct TaskChange {
         try direct(tx)
         return true
       }, inbox, answer: { _ in true })
-    if output.json {
-      print(isDone == nil ? "{\"sent\":true}" : "{\"\(what)\":true}")
-    } else {
-      print(isDone == nil ? "sent to the process that has the database open" : what)
-    }
+    if isDone == nil { return Self.printSent(output) }
+    print(output.json ? "{\"\(what)\":true}" : what)
+  }
+
+  /// Prints that the change was sent to the inbox.
+  static func printSent(_ output: OutputOption) {
+    print(output.json ? "{\"sent\":true}" : "sent to the inbox: the process that runs the tasks makes the change")
   }
 }

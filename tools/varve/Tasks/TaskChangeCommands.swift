@@ -13,13 +13,11 @@ struct RetryCommand: ParsableCommand {
   @OptionGroup var wait: WaitOption
   @OptionGroup var output: OutputOption
 
-  func validate() throws {
-    if tasks.isEmpty { throw ValidationError("say which tasks: --id, --queue, --state, --kind or --tag") }
-  }
+  func validate() throws { try tasks.requireSelection() }
 
   func run() throws {
     let query = tasks.query
-    try TaskChange(path: database.path, wait: wait).count(
+    try TaskChange(path: database.path, wait: wait, tasks).count(
       "retried", output,
       { tx in try tx.retryNow(query) + tx.revive(query) },
       { batch in
@@ -40,13 +38,11 @@ struct CancelCommand: ParsableCommand {
   @OptionGroup var wait: WaitOption
   @OptionGroup var output: OutputOption
 
-  func validate() throws {
-    if tasks.isEmpty { throw ValidationError("say which tasks: --id, --queue, --state, --kind or --tag") }
-  }
+  func validate() throws { try tasks.requireSelection() }
 
   func run() throws {
     let query = tasks.query
-    try TaskChange(path: database.path, wait: wait).count(
+    try TaskChange(path: database.path, wait: wait, tasks).count(
       "cancelled", output, { try $0.cancel(query) }, { $0.cancel(query) })
   }
 }
@@ -56,8 +52,11 @@ struct PurgeCommand: ParsableCommand {
     commandName: "purge",
     abstract: "Delete tasks: those that have ended, or with --state others.",
     discussion: """
-      Without --state and --id, the command deletes the selected tasks that are done, dead or cancelled; without any \
-      option, it deletes all of these. Tasks that run stay.
+      Without --state and --id, the command deletes the selected tasks that are done, dead or cancelled. Tasks that \
+      run stay.
+
+      A task that waits for a deleted one counts it as done, and is ready to run when it waits for no other task. The \
+      command prints how many these are, unless another process makes the change.
 
       Example: varve tasks purge /data/example.varve --queue images
       """)
@@ -67,12 +66,39 @@ struct PurgeCommand: ParsableCommand {
   @OptionGroup var wait: WaitOption
   @OptionGroup var output: OutputOption
 
+  func validate() throws { try tasks.requireSelection() }
+
   func run() throws {
     var query = tasks.query
     if tasks.state.isEmpty, tasks.id == nil { query = query.and(.states([.done, .dead, .cancelled])) }
     let chosen = query
-    try TaskChange(path: database.path, wait: wait).count(
-      "deleted", output, { try $0.delete(chosen) }, { $0.delete(chosen) })
+    let made = try TaskChange(path: database.path, wait: wait, tasks).make(
+      { tx in
+        let released = try Self.releasedCount(chosen, tx)
+        return Deleted(deleted: try tx.delete(chosen), released: released)
+      }, { $0.delete(chosen) }, answer: { Deleted(deleted: $0.reduce(0, +), released: nil) })
+    guard let made else { return TaskChange.printSent(output) }
+    if output.json { return print(JSONText.line(made)) }
+    let released = made.released ?? 0
+    let waited = Count.text(released, "task that waited for them is", plural: "tasks that waited for them are")
+    print("\(made.deleted) deleted" + (released == 0 ? "" : ", and \(waited) ready now"))
+  }
+
+  /// What the command has changed.
+  private struct Deleted: Encodable {
+    let deleted: Int
+    /// The number of tasks that are ready because they waited for deleted ones, or `nil` if it is not known.
+    let released: Int?
+  }
+
+  /// Returns the number of tasks that wait only for tasks of a selection, and are not in it themselves.
+  private static func releasedCount(_ query: TaskQuery, _ tx: ReadTransaction) throws -> Int {
+    let blocked = try tx.tasks(.state(.blocked))
+    if blocked.isEmpty { return 0 }
+    let deleted = Set(try tx.tasks(query).map(\.id))
+    return blocked.count { task in
+      !task.parents.isEmpty && !deleted.contains(task.id) && deleted.isSuperset(of: task.parents)
+    }
   }
 }
 
@@ -97,7 +123,7 @@ struct QueueArguments: ParsableArguments {
   ) throws {
     let name = QueueName(queue)
     var change = TaskChange(path: database.path, wait: wait)
-    if !create { change.queue = name }
+    if !create { (change.queue, change.hint) = (name, "--create changes it before that") }
     try change.queue(what, output, { try direct($0, name) }, { inbox(&$0, name) })
   }
 }
@@ -143,13 +169,9 @@ struct ReleaseCommand: ParsableCommand {
   func run() throws {
     let wereHeld = try TaskChange(path: database.path, wait: wait).make(
       { try $0.releaseTasks() }, { $0.releaseTasks() }, answer: { $0 != [0] })
-    if output.json {
-      print(wereHeld.map { "{\"released\":\($0)}" } ?? "{\"sent\":true}")
-    } else if let wereHeld {
-      print(wereHeld ? "released" : "not released: the tasks of this database are not held")
-    } else {
-      print("sent to the process that has the database open")
-    }
+    guard let wereHeld else { return TaskChange.printSent(output) }
+    if output.json { return print("{\"released\":\(wereHeld)}") }
+    print(wereHeld ? "released" : "not released: the tasks of this database are not held")
   }
 }
 

@@ -13,7 +13,9 @@ struct TasksCommand: ParsableCommand {
       Commands that show something can also read a database that is in use. Commands that change something do so \
       themselves if no other process has the database open for writing. Otherwise they put commands into the \
       database's inbox, which the process that runs the tasks applies at once, or at its next start; with --wait they \
-      wait until it has, and print what was changed.
+      wait until it has, and print what was changed. If commands wait in the inbox when no process has the database \
+      open, they are applied first; those that set or remove objects only the program can apply, so that the change \
+      then waits behind them in the inbox.
 
       Example: varve tasks queues /data/example.varve
       Example: varve tasks list /data/example.varve --state dead
@@ -119,7 +121,12 @@ struct TaskQueryOptions: ParsableArguments {
   @Option(help: "Only tasks whose payloads have this kind.") var kind: String?
   @Option(help: "Only tasks with this tag.") var tag: String?
 
-  var isEmpty: Bool { id == nil && queue == nil && state.isEmpty && kind == nil && tag == nil }
+  /// Throws if the options select all tasks.
+  func requireSelection() throws {
+    if id == nil, queue == nil, state.isEmpty, kind == nil, tag == nil {
+      throw ValidationError("say which tasks: --id, --queue, --state, --kind or --tag")
+    }
+  }
 
   func validate() throws {
     for name in state where Self.states[name] == nil {

@@ -1,11 +1,37 @@
 internal import Synchronization
 
-/// The callers that wait for the ends of tasks.
+/// The callers that wait for the ends of tasks, and the last ends of tasks.
 ///
 /// The code that commits the end of a task calls `notify` after the commit. A caller is added before it looks up its
 /// task, so it either sees the end there or is notified. Safe from any thread.
 final class TaskEnds: Sendable {
   private let waiters = Mutex<[TaskID: [EndWaiter]]>([:])
+  private let recent = Mutex<[(id: TaskID, end: TaskEnd)]>([])
+
+  /// The number of last ends that are known, if the ids of the tasks follow each other. An end takes the place of that
+  /// of a task whose id has the same remainder.
+  static let recentMaximum: UInt64 = 4_096
+
+  /// Returns how a task has ended, if that is one of the last ends in this process.
+  ///
+  /// A task that was revived, and has not ended again, still has its first end here.
+  func recent(_ id: TaskID) -> TaskEnd? {
+    recent.withLock { recent in
+      if recent.isEmpty { return nil }
+      let known = recent[Int(id.rawValue % Self.recentMaximum)]
+      return known.id == id ? known.end : nil
+    }
+  }
+
+  private func note(_ ends: [(id: TaskID, end: TaskEnd)]) {
+    recent.withLock { recent in
+      if recent.isEmpty {
+        // No task has the id 0.
+        recent = Array(repeating: (TaskID(rawValue: 0), .forgotten), count: Int(Self.recentMaximum))
+      }
+      for end in ends { recent[Int(end.id.rawValue % Self.recentMaximum)] = end }
+    }
+  }
 
   /// The number of callers that wait.
   var count: Int { waiters.withLock { $0.values.reduce(0) { $0 + $1.count } } }
@@ -28,6 +54,7 @@ final class TaskEnds: Sendable {
   /// Resumes the callers that wait for some tasks, whose ends are committed.
   func notify(_ ends: [(id: TaskID, end: TaskEnd)]) {
     if ends.isEmpty { return }
+    note(ends)
     let resumed = waiters.withLock { waiters -> [(EndWaiter, TaskEnd)] in
       if waiters.isEmpty { return [] }
       return ends.flatMap { id, end in (waiters.removeValue(forKey: id) ?? []).map { ($0, end) } }

@@ -53,13 +53,55 @@ extension TaskWait: CustomStringConvertible {
     case .handler: "a handler for its kind in its queue"
     case .concurrency: "another task of its queue to end, which runs as many as its rules allow"
     case .limitKey: "another task of its limit key to end"
-    case .rate: "a token of its queue's rate"
+    case .rate: "a token of the rate of its queue or its limit key"
     case .workers: "a worker"
     case .turn: "its turn after other tasks"
     case .suspect: "a task that a process has died with, and that runs alone"
     case .transaction: "a transaction that is changing it"
     case .diskSpace: "space on the disk"
     case .nextStart: "the next start, because its last attempt can't be read"
+    }
+  }
+}
+
+extension TaskWait: Encodable {
+  private enum CodingKeys: String, CodingKey { case reason, date, signals, tasks, state }
+
+  /// The name of the case.
+  private var reason: String {
+    switch self {
+    case .time: "time"
+    case .signals: "signals"
+    case .tasks: "tasks"
+    case .pausedQueue: "pausedQueue"
+    case .copy: "copy"
+    case .head: "head"
+    case .handler: "handler"
+    case .concurrency: "concurrency"
+    case .limitKey: "limitKey"
+    case .rate: "rate"
+    case .workers: "workers"
+    case .turn: "turn"
+    case .suspect: "suspect"
+    case .transaction: "transaction"
+    case .diskSpace: "diskSpace"
+    case .nextStart: "nextStart"
+    }
+  }
+
+  /// Encodes the name of the case as `reason`, and its values as `date`, `signals`, `tasks` and `state`. A head is the
+  /// only one of `tasks`, and its state is a name.
+  public func encode(to encoder: any Encoder) throws {
+    var container = encoder.container(keyedBy: CodingKeys.self)
+    try container.encode(reason, forKey: .reason)
+    switch self {
+    case .time(let date): try container.encode(date, forKey: .date)
+    case .signals(let signals): try container.encode(signals.map(\.text), forKey: .signals)
+    case .tasks(let ids): try container.encode(ids, forKey: .tasks)
+    case .head(let id, let state):
+      try container.encode([id], forKey: .tasks)
+      try container.encode("\(state)", forKey: .state)
+    default: break
     }
   }
 }

@@ -11,9 +11,9 @@ extension TaskScheduler {
   /// any transaction that is committed, by the inbox, or before a restart. A task that fails, waits or is parked has
   /// not ended. One that is dead has, although it may be revived: the call returns at its first end.
   ///
-  /// A task that had ended before the call is found only if the database has kept it; otherwise the result is
-  /// `.forgotten`. For a task that is done, `TaskOptions.retention` decides whether it is kept, and with it the result
-  /// of its handler.
+  /// The ends of the last 4,096 tasks that have ended since the database was opened are known. One that had ended
+  /// before is found only if the database has kept it; otherwise the result is `.forgotten`. For a task that is done,
+  /// `TaskOptions.retention` decides whether it is kept, and with it the result of its handler.
   ///
   /// If no scheduler runs, the call waits for one. Throws `TaskError.unknownTask` for an id that was never assigned,
   /// `TaskError.invalidValue` in the handler of the task itself, `CancellationError` if the caller's Swift task is
@@ -30,11 +30,19 @@ extension TaskScheduler {
     let stored = try await database.commitIndependently(label: "tasks: end") { parts in
       try Self.end(of: id, in: try TaskParts(parts))
     }
-    if waiter.end == nil, let stored { return stored }
+    if waiter.end == nil, let stored { return stored == .forgotten ? await recentEnd(of: id, waiter) : stored }
     let end = try await waiter.wait()
     // The caller may look at the task, or at what its handler has written.
     try await readAcknowledged(database) { _ in }
     return end
+  }
+
+  /// Returns how a task has ended that the database does not have any more.
+  private func recentEnd(of id: TaskID, _ waiter: EndWaiter) async -> TaskEnd {
+    // A commit that was just made notes the ends of its tasks before it lets the next one begin.
+    await commitMutex.lock()
+    commitMutex.unlock()
+    return waiter.end ?? dispatcher.ends.recent(id) ?? .forgotten
   }
 
   /// Returns how a task has ended, or `nil` if it has not.
