@@ -69,7 +69,7 @@ struct TaskInboxCommandTests {
     try await open.close()
   }
 
-  @Test func `a change waits in the inbox behind commands that only the program can apply`() async throws {
+  @Test func `a change waits in the inbox after commands that only the program can apply`() async throws {
     try await make()
     let inbox = TaskInbox(database)
     try inbox.send { $0.resume("out") }

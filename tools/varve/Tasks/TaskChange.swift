@@ -67,7 +67,7 @@ struct TaskChange {
         try database.close()
         StandardError.write(
           "varve: the inbox has commands that set or remove objects, which only the program can apply: the change "
-            + "waits behind them\n")
+            + "waits after them\n")
         return try send(inbox, answer: answer)
       }
       result = try database.write { tx in try direct(tx) }

@@ -15,7 +15,7 @@ struct TasksCommand: ParsableCommand {
       database's inbox, which the process that runs the tasks applies at once, or at its next start; with --wait they \
       wait until it has, and print what was changed. If commands wait in the inbox when no process has the database \
       open, they are applied first; those that set or remove objects only the program can apply, so that the change \
-      then waits behind them in the inbox.
+      then waits after them in the inbox.
 
       Example: varve tasks queues /data/example.varve
       Example: varve tasks list /data/example.varve --state dead
