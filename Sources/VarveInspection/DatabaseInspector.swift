@@ -1,4 +1,4 @@
-internal import Varve
+public import Varve
 
 /// Reads an object database without the types of its objects, for use by tools.
 ///
@@ -8,23 +8,43 @@ internal import Varve
 /// try inspector.close()
 /// ```
 ///
-/// An inspector opens the database read-only, so it takes no lock and works while another process writes. Everything it
-/// shows is the state at its opening. It trusts nothing that it reads: a damaged row is reported as an error of that
-/// row, and other rows are still shown. Therefore it does not use `Database`, whose opening fails on one damaged row of
-/// the catalog.
+/// An inspector opens the database read-only, so it takes no lock and works while another process writes; or it inspects
+/// a database that is open. Everything it shows is the state at its creation, until `present` creates one of the newest
+/// state. It trusts nothing that it reads: a damaged row is reported as an error of that row, and other rows are still
+/// shown. Therefore it does not read as a `Database`, whose opening fails on one damaged row of the catalog.
 ///
 /// Safe from any thread.
 public final class DatabaseInspector: Sendable {
-  let backend: any StorageBackend
+  private let source: Source
   let snapshot: any StorageSnapshot
   let families: [String: StorageFamily]
   let catalog: StorageFamily
   let coding: InspectedCoding
 
-  init(_ backend: any StorageBackend, path: String) throws {
-    self.backend = backend
-    snapshot = try backend.snapshot()
-    families = Dictionary(uniqueKeysWithValues: try backend.families().map { ($0.name, $0) })
+  /// What is inspected.
+  private enum Source: Sendable {
+    /// A storage, and its path.
+    case storage(any StorageBackend, String)
+    case database(Database)
+  }
+
+  private init(_ source: Source) throws {
+    self.source = source
+    let path: String
+    let found: [StorageFamily]
+    // The families are read after the snapshot, because a follower updates them with it.
+    switch source {
+    case .storage(let backend, let name):
+      path = name
+      snapshot = try backend.snapshot()
+      found = try backend.families()
+    case .database(let database):
+      path = database.path
+      let held = try HeldReading(database)
+      snapshot = held
+      found = try held.withStorage { try $0.families() }
+    }
+    families = Dictionary(uniqueKeysWithValues: found.map { ($0.name, $0) })
     guard let catalog = families["catalog"] else {
       throw DatabaseError(.notADatabase, "\(path) holds no database of objects: family \"catalog\" is missing")
     }
@@ -32,15 +52,24 @@ public final class DatabaseInspector: Sendable {
     coding = InspectedCoding(SnapshotShapes(snapshot: snapshot, catalog: catalog))
   }
 
-  /// Opens a database for inspection.
+  convenience init(_ backend: any StorageBackend, path: String) throws { try self.init(.storage(backend, path)) }
+
+  /// Inspects a database that is open, in its state after the last acknowledged commit.
+  ///
+  /// The state is held as by `Database.holdSnapshot`, as long as the inspector is referenced. Once the database is
+  /// closed, the inspector throws `.closed`.
+  public convenience init(_ database: Database) throws { try self.init(.database(database)) }
+
+  /// Opens a database for inspection. With `follows`, later states can be inspected as well, with `present`.
   ///
   /// Throws `.notFound` if no database exists at the path; `.pathIsFile` or `.notADatabase` if the path has other
   /// content or a database without objects; `.unsupportedVersion` if a newer version wrote it; and `.corruption` or
   /// `.storage` with the underlying error of the engine.
-  public static func open(at path: String) throws -> DatabaseInspector {
+  public static func open(at path: String, follows: Bool = false) throws -> DatabaseInspector {
     var options = DatabaseOptions()
     options.createsIfMissing = false
-    options.isReadOnly = true
+    options.isReadOnly = !follows
+    options.follows = follows
     let backend = try BackendOpening(path: path, options: options).run()
     do {
       let inspector = try DatabaseInspector(backend, path: path)
@@ -53,8 +82,22 @@ public final class DatabaseInspector: Sendable {
     }
   }
 
-  /// Closes the inspector; a second call does nothing. Nothing obtained from it may be used afterwards.
-  public func close() throws { try backend.close() }
+  /// Returns an inspector of the newest state: of a database that is open, after the last acknowledged commit; of one
+  /// that was opened with `follows`, after the last commit of the process that writes; and otherwise the same state.
+  ///
+  /// What this inspector shows does not change. If it follows another process, that process may remove what an old
+  /// state needs: its calls then throw `.snapshotTooOld` or `.notFound`, and those of a new inspector don't. Positions
+  /// are valid in both. Throws `.closed`, `.storage`.
+  public func present() throws -> DatabaseInspector { try DatabaseInspector(source) }
+
+  /// The version of the last commit that the inspector shows.
+  public var version: CommitVersion { snapshot.version }
+
+  /// Closes what `open` has opened, for this inspector and those that `present` has returned; a second call does
+  /// nothing. Nothing obtained from them may be used afterwards. A database that was open already stays open.
+  public func close() throws {
+    if case .storage(let backend, _) = source { try backend.close() }
+  }
 
   /// Throws `.unsupportedVersion` if a newer version wrote the catalog.
   ///
@@ -123,7 +166,11 @@ public final class DatabaseInspector: Sendable {
 
   /// Returns the approximate size of a range in bytes, or 0 if the storage can't determine it.
   func size(of range: StorageRange, in family: StorageFamily) throws -> UInt64 {
-    try (backend as? EngineBackend)?.approximateSize(of: range, in: family) ?? 0
+    switch source {
+    case .storage(let backend, _): try backend.approximateSize(of: range, in: family) ?? 0
+    case .database:
+      try (snapshot as? HeldReading)?.withStorage { try $0.approximateSize(of: range, in: family) ?? 0 } ?? 0
+    }
   }
 
   /// Returns the coder with a number, or `nil` if the number is that of a newer version's coder, or that of a program's

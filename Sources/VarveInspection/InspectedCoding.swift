@@ -5,7 +5,7 @@ internal import Varve
 ///
 /// Safe from any thread.
 final class InspectedCoding: Sendable {
-  private let shapes: any ShapeRegistry
+  let shapes: any ShapeRegistry
   private let binary: BinaryCoder
 
   init(_ shapes: any ShapeRegistry) {
@@ -98,7 +98,7 @@ final class InspectedCoding: Sendable {
 
 /// The shapes that a value names, in order of first occurrence.
 private final class UsedShapes {
-  private let shapes: any ShapeRegistry
+  let shapes: any ShapeRegistry
   private var locations: [UInt32: Int] = [:]
   private(set) var fields: [[String]] = []
 

@@ -79,32 +79,13 @@ public struct InspectedCollection: Sendable {
   /// keys. Throws `.invalidKey`, and `.invalidArgument` for a prefix of keys that don't support one.
   public func range(from lower: String?, to upper: String?, prefix: String? = nil) throws -> StorageRange {
     do {
-      if let prefix { return try range(prefix: prefix) }
+      if let prefix { return try keyForm.range(prefix: prefix, after: self.prefix, keyType) }
       let lower = try lower.map { try KeyTextReader.parts($0, keyForm) } ?? []
       let upper = try upper.map { try KeyTextReader.parts($0, keyForm) }
       let all = StorageRange(prefix: self.prefix)
       return StorageRange(lower: self.prefix + lower, upper: upper.map { self.prefix + $0 } ?? all.upper)
     } catch let error as DatabaseError {
       throw DatabaseError(error.code, error.message, collection: name, key: error.key)
-    }
-  }
-
-  private func range(prefix text: String) throws -> StorageRange {
-    var form = keyForm
-    var begin = prefix
-    while case .optional(let wrapped) = form {
-      begin.append(KeyTag.some)
-      form = wrapped
-    }
-    switch form {
-    case .string:
-      let text = try KeyTextReader.string(text)
-      return StorageRange(prefix: KeyRange.prefix(ofStrings: text, after: begin))
-    case .compound:
-      let parts = prefix + (try KeyTextReader.parts(text, keyForm))
-      return StorageRange(lower: parts, upper: KeyRange.end(ofParts: parts))
-    default:
-      throw DatabaseError(.invalidArgument, "keys that are \(keyType) have no prefix; use a range", key: text)
     }
   }
 }

@@ -19,6 +19,9 @@ public struct InspectedRow: Sendable {
     self.key = RowKey(collection: collection.name, bytes: Array(key.dropFirst(collection.prefix.count)))
   }
 
+  /// The position of the row in its collection.
+  public var position: InspectedPosition { InspectedPosition(.rows(of: collection), key.bytes) }
+
   /// Throws `.invalidKey` if the key is damaged, and `.keyTypeDiffers` if it is not a key of the collection.
   public func checkKey() throws { try collection.keyForm.check(key.bytes, collection.keyType, in: collection.name) }
 
@@ -103,33 +106,22 @@ public struct InspectedValue: Sendable {
   }
 }
 
-/// Iterates the rows of a collection in the order of their keys.
-public struct InspectedRows {
-  private let inspector: DatabaseInspector
-  private let collection: InspectedCollection
-  private var cursor: FamilyCursor
-
-  init(_ inspector: DatabaseInspector, _ collection: InspectedCollection, _ range: StorageRange, isReverse: Bool) {
-    self.inspector = inspector
-    self.collection = collection
-    cursor = FamilyCursor(range, in: collection.objects, of: inspector.snapshot, isReverse: isReverse)
-  }
-
-  /// Returns the next row, or `nil` after the last.
-  ///
-  /// Throws errors of the storage: `.corruption` for a damaged block, and `.storage`.
-  public mutating func next() throws -> InspectedRow? {
-    guard let (key, value) = try cursor.next() else { return nil }
-    return InspectedRow(inspector, collection, key: key, bytes: value)
-  }
-}
-
 extension DatabaseInspector {
-  /// Returns the rows of a collection, or those in a range from `InspectedCollection.range`.
+  /// Returns the rows of a collection in the order of their keys, from the first to the last or in reverse: all of
+  /// them, or those in a range from `InspectedCollection.range`; and after a position, if one is given.
+  ///
+  /// Throws `.invalidArgument` for a position of another list.
   public func rows(
-    in collection: InspectedCollection, range: StorageRange? = nil, isReverse: Bool = false
-  ) -> InspectedRows {
-    InspectedRows(self, collection, range ?? StorageRange(prefix: collection.prefix), isReverse: isReverse)
+    in collection: InspectedCollection, range: StorageRange? = nil, isReverse: Bool = false,
+    after position: InspectedPosition? = nil
+  ) throws -> InspectedList<InspectedRow> {
+    let name = "rows of the collection \"\(collection.name)\" by their keys"
+    let key = try position.map { collection.prefix + (try InspectedListID.rows(of: collection).key(of: $0, name)) }
+    let range = (range ?? StorageRange(prefix: collection.prefix)).following(key, isReverse: isReverse)
+    let cursor = FamilyCursor(range, in: collection.objects, of: snapshot, isReverse: isReverse)
+    return InspectedList<InspectedRow>(cursor, position: { $0.position }) { cursor in
+      try cursor.next().map { InspectedRow(self, collection, key: $0.key, bytes: $0.value) }
+    }
   }
 
   /// Returns the row with an encoded key, or `nil` if there is none.

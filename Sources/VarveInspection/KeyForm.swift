@@ -71,6 +71,29 @@ indirect enum KeyForm: Hashable, Sendable {
 
   // MARK: - Keys of the type
 
+  /// Returns the range of the keys that begin with a text, if they are strings, or with the first parts of a compound
+  /// key, after the bytes that all keys begin with. `name` is that of the type.
+  ///
+  /// Throws `.invalidKey`, and `.invalidArgument` for keys that have no prefix.
+  func range(prefix text: String, after begin: [UInt8], _ name: String) throws -> StorageRange {
+    var form = self
+    var inner = begin
+    while case .optional(let wrapped) = form {
+      inner.append(KeyTag.some)
+      form = wrapped
+    }
+    switch form {
+    case .string:
+      let text = try KeyTextReader.string(text)
+      return StorageRange(prefix: KeyRange.prefix(ofStrings: text, after: inner))
+    case .compound:
+      let parts = begin + (try KeyTextReader.parts(text, self))
+      return StorageRange(lower: parts, upper: KeyRange.end(ofParts: parts))
+    default:
+      throw DatabaseError(.invalidArgument, "keys that are \(name) have no prefix; use a range", key: text)
+    }
+  }
+
   /// Throws `.keyTypeDiffers` if a key is of another type, and `.invalidKey` if the bytes are not a key.
   func check(_ key: [UInt8], _ name: String, in collection: String) throws {
     let parts: [KeyPart]

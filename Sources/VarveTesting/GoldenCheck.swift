@@ -82,7 +82,7 @@ struct GoldenCheck {
     defer { try? inspector.close() }
     for collection in try inspector.collections(fault: { throw $0 }) {
       let format = formats[collection.name]
-      var rows = inspector.rows(in: collection)
+      var rows = try inspector.rows(in: collection)
       while let row = try rows.next() {
         let contents = try row.contents()
         guard let format else { continue }

@@ -79,7 +79,7 @@ package struct FamilyCursor: Sendable {
   ///
   /// If the current page contains the key, no page is read. Otherwise the next page has few rows, because the next call
   /// may skip again.
-  mutating func skip(to key: [UInt8]) {
+  package mutating func skip(to key: [UInt8]) {
     while index < page.count {
       let order = page.withEntry(index) { next, _ in unsafe ByteOrder.compare(next, key.span.bytes) }
       if isReverse ? order <= 0 : order >= 0 { return }

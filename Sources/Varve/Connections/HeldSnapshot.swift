@@ -44,7 +44,7 @@ public final class HeldSnapshot: Sendable {
     }
   }
 
-  private func whileOpen<Result>(_ body: () throws -> Result) throws -> Result {
+  func whileOpen<Result>(_ body: () throws -> Result) throws -> Result {
     guard let result = try core.changes.whileOpen(body) else { throw WriterQueue.closedError }
     return result
   }

@@ -22,7 +22,7 @@ extension IndexSpecification {
     }
     let definition = IndexExtension(
       collection: collection, indexes, formatVersion: formatVersion,
-      surviving: (reviewed?.version, survivingVersions), unindexableRows: unindexableRows, standIn: standIn)
+      surviving: (reviewed?.version, survivingVersions), standIn: standIn)
     if core.backend.isReadOnly {
       _ = try core.registerReadOnly(definition, name, isCheckedAtUse: true)
     } else {

@@ -44,7 +44,6 @@ final class IndexExtension<Instance: Codable & Sendable>: ReservedExtension {
   let hasUnique: Bool
   /// The version of everything that the values of rows depend on besides the definitions of the indexes.
   private let reviewVersion: String
-  let unindexableRows: UnindexableRows
   /// Makes the stand-in whose values are entered for a row that can't be decoded, or is nil if there are none.
   let standIn: (@Sendable (UndecodableRow) -> Instance?)?
   /// For each index, one more than the version of the commit that has made it ready, if that commit left no collisions;
@@ -61,12 +60,11 @@ final class IndexExtension<Instance: Codable & Sendable>: ReservedExtension {
   /// format whose values equal those of the current one.
   init(
     collection: String, _ indexes: [CheckedIndex<Instance>], formatVersion: String?,
-    surviving: (version: String?, others: [String]) = (nil, []), unindexableRows: UnindexableRows,
+    surviving: (version: String?, others: [String]) = (nil, []),
     standIn: (@Sendable (UndecodableRow) -> Instance?)? = nil
   ) {
     self.collection = collection
     self.indexes = indexes
-    self.unindexableRows = unindexableRows
     self.standIn = standIn
     plans = indexes.map(\.plan)
     clean = FutexLock([UInt64](repeating: 0, count: indexes.count))

@@ -102,38 +102,10 @@ private struct IndexRepair {
     self.backend = backend
     self.inspector = inspector
     self.progress = progress
-    let all = try inspector.indexes(of: collection) { throw $0 }
-    let found = all.filter { $0.name == IndexFormat.composed(name) }
-    guard let index = found.first else {
-      let known = all.map { "\"\($0.name)\" of \($0.collection)" }
-      throw DatabaseError(
-        .notFound,
-        "no index is named \"\(name)\"; \(known.isEmpty ? "there are none" : "there are \(known.joined(separator: ", "))")",
-        collection: collection)
-    }
-    guard found.count == 1 else {
-      throw DatabaseError(
-        .invalidArgument,
-        "several collections have an index \"\(name)\": \(found.map(\.collection).joined(separator: ", ")); name the collection"
-      )
-    }
-    self.index = index
-    indexes = all.filter { $0.extensionNumber == index.extensionNumber }
+    index = try inspector.index(name, of: collection)
+    indexes = try inspector.indexes(of: index.collection) { throw $0 }
     result = IndexRebuild.Result(collection: index.collection, index: index.name)
-    try Self.requireComplete(index)
-  }
-
-  private static func requireComplete(_ index: InspectedIndex) throws {
-    let reason: String
-    switch index.state {
-    case .ready, .collided: return
-    case .building: reason = "is being built; the build continues when the program opens the database"
-    case .stale: reason = "has missed changes; it catches up when the program opens the database"
-    case .failed(let message): reason = "could not be built (\(message)); the program builds it again"
-    }
-    throw DatabaseError(
-      .notReady, "index \"\(index.name)\" \(reason), and what its rows have emitted is not all there",
-      collection: index.collection)
+    try index.requireComplete("and what its rows have emitted is not all there")
   }
 
   // MARK: - The work

@@ -20,16 +20,16 @@ public struct TaskScheduleInfo: Hashable, Encodable, Sendable {
   public let lastSlot: Date
   /// The last task that the schedule has enqueued, or `nil` if there is none.
   public let lastTask: TaskID?
-  /// Whether the program has registered the schedule since its scheduler last started. If not, nothing fires it.
-  ///
-  /// True for a database whose scheduler has not started since it has the version that notes this.
+  /// Whether the program has registered the schedule since its scheduler last started. If not, nothing fires it, and
+  /// once the scheduler has run for a minute without it, it begins as a new one if it is registered again.
   public let isDeclared: Bool
-  /// Whether the schedule makes tasks: false if a scheduler has run for a minute without it, because the program does
-  /// not register it any more.
-  public let isActive: Bool
+  /// Whether a scheduler has run for a minute without the schedule.
+  let isInactive: Bool
 
-  init(_ name: String, _ record: ScheduleRecord, isDeclared: Bool) {
-    self.isDeclared = isDeclared
+  /// Creates the description of a stored schedule. `declared` has the names of those that the program has registered,
+  /// or is nil if no scheduler with a version that notes them has started.
+  init(_ name: String, _ record: ScheduleRecord, declared: Set<String>?) {
+    isDeclared = declared?.contains(name) ?? !record.isInactive
     self.name = name
     expression = record.expression
     zone = record.zone
@@ -38,7 +38,7 @@ public struct TaskScheduleInfo: Hashable, Encodable, Sendable {
     queue = QueueName(record.queue)
     lastSlot = WallTime.date(record.lastSlot)
     lastTask = record.lastTask
-    isActive = !record.isInactive
+    isInactive = record.isInactive
   }
 
   /// Returns the next times after a date, in ascending order: `count` of them, or fewer if no more exist.
@@ -67,8 +67,7 @@ extension ReadTransaction {
     var cursor = try tasks.config.cursor(StorageRange(prefix: [ConfigKeys.schedule]))
     while let (key, value) = try cursor.next() {
       let name = String(decoding: key.dropFirst(), as: UTF8.self)
-      schedules.append(
-        TaskScheduleInfo(name, try ScheduleRecord(value), isDeclared: declared?.contains(name) ?? true))
+      schedules.append(TaskScheduleInfo(name, try ScheduleRecord(value), declared: declared))
     }
     return schedules
   }

@@ -36,8 +36,13 @@ struct ScheduleChangeTests {
     return fixture.lines.take()
   }
 
+  /// Whether no scheduler has run for a minute without the schedule.
   private static func isActive(_ fixture: TaskFixture) throws -> Bool? {
-    try fixture.read { tx in try tx.taskSchedules() }.first?.isActive
+    try fixture.read { tx in try tx.taskSchedules() }.first.map { !$0.isInactive }
+  }
+
+  private static func isDeclared(_ fixture: TaskFixture) throws -> Bool? {
+    try fixture.read { tx in try tx.taskSchedules() }.first?.isDeclared
   }
 
   private static func missedCount(_ fixture: TaskFixture) throws -> Int {
@@ -112,8 +117,13 @@ struct ScheduleChangeTests {
   {
     var fixture = try await Self.start("*/10 * * * *", rules: ScheduleRules(missed: .all(max: 10)))
     #expect(await Self.run(fixture, minutes: 15) == ["1 0:10"])
+    #expect(try Self.isDeclared(fixture) == true)
     fixture = try await Self.start(nil, after: fixture)
     #expect(try Self.isActive(fixture) == true)
+    // Nothing fires it from the start on, so a summary has no slot for it.
+    #expect(try Self.isDeclared(fixture) == false)
+    let schedule = try #require(fixture.scheduler.summary().schedules.first)
+    #expect(!schedule.isDeclared && schedule.nextSlot == nil)
     await fixture.scheduler.advance(fixture.clock, by: .seconds(60))
     #expect(try Self.isActive(fixture) == false)
     // A day and 59 days later.
@@ -138,7 +148,7 @@ struct ScheduleChangeTests {
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["1 1:10 late"])
     await fixture.scheduler.advance(fixture.clock, by: .seconds(60))
-    #expect(try Self.isActive(fixture) == true)
+    #expect(try Self.isActive(fixture) == true && Self.isDeclared(fixture) == true)
     await fixture.scheduler.stop()
   }
 

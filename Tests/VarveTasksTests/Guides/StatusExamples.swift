@@ -50,7 +50,7 @@ enum StatusPages3 {
       if queue.failed > 10, queue.failed > queue.settled { alerts.append("most attempts of queue \(queue.name) fail") }
     }
     for kind in summary.kinds where kind.isUnhandled { alerts.append("kind \(kind.name) has no handler") }
-    for schedule in summary.schedules where !schedule.isActive {
+    for schedule in summary.schedules where !schedule.isDeclared {
       alerts.append("schedule \(schedule.name) is not registered any more")
     }
     return alerts

@@ -17,16 +17,22 @@ struct ObjectsCommand: ParsableCommand {
       need no quotation marks. Of compound keys, --from, --to and --prefix take the first parts; of keys of strings, \
       --prefix takes text.
 
+      With --index the rows come in the order of an index, and --from, --to and --prefix are values of it. A row with \
+      several values comes once for each.
+
       A row that is damaged is reported on standard error, and the exit status is 1. It is also 1 if the key of --key \
       does not exist.
 
       Example: varve objects /data/example.varve books --prefix 'Moby' --limit 10
+      Example: varve objects /data/example.varve books --index year --from 1990 --reverse
       """
   )
 
   @OptionGroup var database: DatabaseArgument
   @Argument(help: "The collection.") var collection: String
   @Option(help: "Only the row with this key.") var key: String?
+  @Option(help: ArgumentHelp("The rows in the order of this index of the collection.", valueName: "name"))
+  var index: String?
   @OptionGroup var range: RangeOptions
   @Option(help: "At most so many rows.") var limit: Int?
   @Flag(help: "From the last key to the first.") var reverse = false
@@ -38,6 +44,7 @@ struct ObjectsCommand: ParsableCommand {
     guard key == nil || (range.from == nil && range.to == nil && range.prefix == nil) else {
       throw ValidationError("--key names one row: use it without --from, --to and --prefix")
     }
+    guard key == nil || index == nil else { throw ValidationError("--key names one row: use it without --index") }
   }
 
   func run() throws {
@@ -72,11 +79,20 @@ struct ObjectsCommand: ParsableCommand {
   private func printRange(
     _ inspector: DatabaseInspector, _ collection: InspectedCollection, _ sink: ByteSink, _ faults: RowFaults
   ) throws {
-    var rows = inspector.rows(in: collection, range: try range.keys(of: collection), isReverse: reverse)
     let terms = try collection.terms
     var left = limit ?? Int.max
-    while left > 0, let row = try rows.next() {
-      try print(row, terms, sink, faults)
+    guard let name = index else {
+      var rows = try inspector.rows(in: collection, range: try range.keys(of: collection), isReverse: reverse)
+      while left > 0, let row = try rows.next() {
+        try print(row, terms, sink, faults)
+        left -= 1
+      }
+      return
+    }
+    let index = try inspector.index(name, of: collection.name)
+    var rows = try inspector.rows(of: index, range: try range.values(of: index), isReverse: reverse)
+    while left > 0, let entry = try rows.next() {
+      do { try print(try entry.row(), terms, sink, faults) } catch let error as DatabaseError { faults.report(error) }
       left -= 1
     }
   }

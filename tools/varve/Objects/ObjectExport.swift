@@ -5,7 +5,7 @@ import VarveInspection
 struct ObjectExport {
   let inspector: DatabaseInspector
   let collection: InspectedCollection
-  let rows: InspectedRows
+  let rows: InspectedList<InspectedRow>
   let faults: RowFaults
   private(set) var count: UInt64 = 0
 
@@ -14,7 +14,7 @@ struct ObjectExport {
     self.inspector = inspector
     self.faults = faults
     collection = try inspector.collection(name)
-    rows = inspector.rows(in: collection, range: try range.keys(of: collection))
+    rows = try inspector.rows(in: collection, range: try range.keys(of: collection))
   }
 
   /// Writes the rows. Rows that can't be read are reported and left out.
@@ -43,6 +43,15 @@ extension RangeOptions {
       return range
     } catch let error as DatabaseError {
       throw ToolError(.usage, "no range of keys of the collection \"\(collection.name)\": \(error.message)")
+    }
+  }
+
+  /// Returns the range as values of an index.
+  func values(of index: InspectedIndex) throws -> StorageRange {
+    do {
+      return try index.range(from: from, to: to, prefix: prefix)
+    } catch let error as DatabaseError {
+      throw ToolError(.usage, "no range of values: \(error.message)")
     }
   }
 }

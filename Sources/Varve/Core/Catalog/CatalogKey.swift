@@ -42,7 +42,7 @@ package enum CatalogKey {
   package static let currentFormat: UInt32 = 1
 
   package static func collection(_ name: String) -> [UInt8] { collections + Array(Name.composed(name).utf8) }
-  static func dropped(_ collection: UInt32) -> [UInt8] { dropped + BigEndian.bytes(collection) }
+  package static func dropped(_ collection: UInt32) -> [UInt8] { dropped + BigEndian.bytes(collection) }
   package static func databaseExtension(_ name: String) -> [UInt8] { extensions + Array(Name.composed(name).utf8) }
   package static func coder(_ number: UInt8) -> [UInt8] { coders + [number] }
   package static func shape(_ number: UInt32) -> [UInt8] { shapes + BigEndian.bytes(number) }

@@ -6,17 +6,17 @@
 /// ```
 /// The format is on disk and must never change. The version of the commit is written by the storage
 /// (`StorageBatch.putStamped`), so entries are in commit order. No version begins with 0xFF.
-enum FeedKey {
+package enum FeedKey {
   static let size = 12
   /// The key of the feed's own record.
-  static let record: [UInt8] = [0xFF]
+  package static let record: [UInt8] = [0xFF]
 
   /// Returns the key of a part of a commit, in which the storage will fill in the version.
   static func stamped(part: Int) -> [UInt8] { BigEndian.bytes(UInt64(0)) + BigEndian.bytes(UInt32(part)) }
 
   /// Returns the range of the entries of the commits after `lower`, up to `upper`, or up to the last one if that is
   /// `nil`.
-  static func range(after lower: CommitVersion, through upper: CommitVersion? = nil) -> StorageRange {
+  package static func range(after lower: CommitVersion, through upper: CommitVersion? = nil) -> StorageRange {
     StorageRange(lower: begin(after: lower), upper: upper.map(begin) ?? record)
   }
 

@@ -128,55 +128,17 @@ struct FeedReading {
   /// Returns the next commit, assembled from its parts, or `nil` after the last.
   private func next(_ cursor: inout FamilyCursor) throws -> ChangeSet? {
     guard let (key, value) = try cursor.next() else { return nil }
-    var (version, part) = try FeedKey.parse(key)
-    let first = try FeedEntry(value)
-    guard part == 0 else { throw FeedEntry.damaged("commit \(version) begins with part \(part)") }
-    var collections: [String: ChangeSet.Rows] = [:]
-    try add(first.collections, to: &collections)
-    var isLast = first.isLast
-    while !isLast {
-      guard let (key, value) = try cursor.next() else { throw FeedEntry.damaged("commit \(version) has no end") }
-      let location = try FeedKey.parse(key)
-      part += 1
-      guard location == (version, part) else {
-        throw FeedEntry.damaged("part \(part) of commit \(version) is missing")
-      }
-      let entry = try FeedEntry(value)
-      guard entry.label == nil, entry.custom == nil, !entry.isEverythingCleared else {
-        throw FeedEntry.damaged("part \(part) of commit \(version) has what belongs into the first")
-      }
-      try add(entry.collections, to: &collections)
-      isLast = entry.isLast
-    }
-    return ChangeSet(
-      version: version, time: first.time, label: first.label, isEverythingCleared: first.isEverythingCleared,
-      isFromFeed: true, collections: collections,
-      custom: first.custom.map { ChangeSet.StoredCustom(bytes: $0, coding: coding) }, extensions: .unknown)
+    var commit = try FeedCommit(key, value, name: name)
+    while !commit.isComplete, let (key, value) = try cursor.next() { try commit.add(key, value, name: name) }
+    return try commit.changeSet(coding)
   }
 
-  private func add(_ changed: [FeedEntry.Collection], to collections: inout [String: ChangeSet.Rows]) throws {
-    for collection in changed {
-      let name = try name(of: collection.id)
-      var rows = collections.removeValue(forKey: name) ?? ChangeSet.Rows()
-      if collection.isCleared { rows.isCleared = true }
-      rows.states.reserveCapacity(rows.states.count + collection.rows.count)
-      for row in collection.rows {
-        guard rows.states.set(row.state, for: row.key) == nil else {
-          throw FeedEntry.damaged("a row stands in it twice")
-        }
-      }
-      collections[name] = rows
-    }
-  }
-
-  private func name(of id: UInt32) throws -> String {
+  private func name(of id: UInt32) throws -> String? {
     if let name = catalog.name(of: id) { return name }
-    if isFollowed {
-      // The other process may have made the collection since this process has read the catalog.
-      try catalog.refresh(snapshot)
-      if let name = catalog.name(of: id) { return name }
-    }
-    throw FeedEntry.damaged("the catalog has no collection \(id)")
+    guard isFollowed else { return nil }
+    // The other process may have made the collection since this process has read the catalog.
+    try catalog.refresh(snapshot)
+    return catalog.name(of: id)
   }
 }
 

@@ -11,16 +11,16 @@
 /// ```
 /// The format is on disk and must never change. The record is written with the commit that begins a segment, and at
 /// open if the feed is turned on or off. The segments ascend; entries after the last of them are in the open segment.
-struct FeedRecord: Equatable {
+package struct FeedRecord: Equatable {
   struct Segment: Equatable {
     var last: CommitVersion
     var size: UInt64
     var time: Int64
   }
 
-  var isOff = false
+  package var isOff = false
   /// The last commit up to which commits are not in the feed.
-  var trimmedThrough = CommitVersion.zero
+  package var trimmedThrough = CommitVersion.zero
   /// The closed segments, the oldest first.
   var segments: [Segment] = []
 
@@ -49,7 +49,7 @@ struct FeedRecord: Equatable {
   }
 
   /// Reads a record. Throws `.corruption` for invalid bytes, and `.unsupportedVersion`.
-  init(_ bytes: [UInt8]) throws {
+  package init(_ bytes: [UInt8]) throws {
     guard let format = bytes.first else { throw Self.damaged }
     guard format == 1 else { throw DatabaseError(.unsupportedVersion, "the feed's record has format \(format)") }
     guard let trimmed = BigEndian.number(bytes, at: 2, as: UInt64.self),

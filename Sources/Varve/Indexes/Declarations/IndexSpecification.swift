@@ -8,7 +8,6 @@ protocol IndexSpecification: Sendable {
   /// The versions whose values are the same as those of the current one, as the catalog may have them; "" stands for no
   /// version. It is empty if another version makes the rows be reviewed.
   var survivingVersions: [String] { get }
-  var unindexableRows: UnindexableRows { get }
   /// Makes the stand-in for a row that can't be decoded, or is nil if there are none.
   var standIn: (@Sendable (UndecodableRow) -> Instance?)? { get }
 }
@@ -25,7 +24,6 @@ struct FormatIndexSpecification<Format: StoreFormat>: IndexSpecification {
     FormatVersions<Format>.isVersioned ? Format.currentVersion.rawValue.description : nil
   }
   var survivingVersions: [String] { Format.indexesSurvive ? FormatVersions<Format>.names + [""] : [] }
-  var unindexableRows: UnindexableRows { Format.unindexableRows }
   var standIn: (@Sendable (UndecodableRow) -> Format.Instance?)? { Format.undecodable.standIn }
 
   /// Creates the indexing of a format. Throws `.invalidDefinition`.

@@ -120,13 +120,12 @@ struct RowIndexTerms: Sendable {
 /// The indexes of a collection of rows.
 struct RowIndexSpecification<Object: Codable & Sendable>: IndexSpecification {
   var indexes: [CheckedIndex<Object>]
-  var unindexableRows = UnindexableRows.listed
   var formatVersion: String? { nil }
   var survivingVersions: [String] { [] }
 
   /// Returns the indexes with more added. Throws `.invalidDefinition`.
   fileprivate func with(
-    _ terms: [RowIndexTerms], _ collection: String, _ unindexableRows: UnindexableRows
+    _ terms: [RowIndexTerms], _ collection: String
   ) throws -> RowIndexSpecification {
     let named = try terms.map { terms in
       guard terms.collection == collection else {
@@ -137,17 +136,16 @@ struct RowIndexSpecification<Object: Codable & Sendable>: IndexSpecification {
       return try terms.named(Object.self)
     }
     return RowIndexSpecification(
-      indexes: try CheckedIndex.checked(indexes + named, of: "the collection", collection: collection),
-      unindexableRows: unindexableRows)
+      indexes: try CheckedIndex.checked(indexes + named, of: "the collection", collection: collection))
   }
 }
 
 extension IndexSpecification {
   /// Returns the indexes with more added, or `nil` if the collection's format has its own. Throws `.invalidDefinition`.
   fileprivate func adding(
-    _ terms: [RowIndexTerms], to collection: String, _ unindexableRows: UnindexableRows
+    _ terms: [RowIndexTerms], to collection: String
   ) throws -> (any IndexSpecification)? {
-    try (self as? RowIndexSpecification<Instance>)?.with(terms, collection, unindexableRows)
+    try (self as? RowIndexSpecification<Instance>)?.with(terms, collection)
   }
 }
 
@@ -160,16 +158,16 @@ extension CollectionDefinition {
   /// A call without indexes, `indexed()`, drops those that the database has. A definition without this call leaves
   /// them, and a commit that changes rows makes them stale.
   ///
-  /// `unindexableRows` determines what happens to rows that existed before an index and can't be in it. Throws
-  /// `.invalidDefinition` for an index of another collection, a version below 1, duplicate names, and a collection
-  /// whose format has its own indexes.
+  /// A row that existed before an index and can't be in it is in no index, and the build continues:
+  /// ``ReadTransaction/unindexedRows(in:)`` lists it. Throws `.invalidDefinition` for an index of another collection, a version
+  /// below 1, duplicate names, and a collection whose format has its own indexes.
   public func indexed<each Value: KeyCodable>(
-    by index: repeat RowIndex<each Value>, unindexableRows: UnindexableRows = .listed
+    by index: repeat RowIndex<each Value>
   ) throws -> CollectionDefinition {
     var terms: [RowIndexTerms] = []
     for index in repeat each index { terms.append(index.terms) }
     var copy = self
-    copy.indexing = try (indexing ?? indexable)?.adding(terms, to: name, unindexableRows)
+    copy.indexing = try (indexing ?? indexable)?.adding(terms, to: name)
     if copy.indexing == nil {
       throw DatabaseError(
         .invalidDefinition, "its format has its indexes; indexes of rows are for collections without one",

@@ -66,23 +66,12 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   /// If false, the default, another `currentVersion` makes the indexes be reviewed in the background, row by row. If
   /// true, nothing is reviewed; if that is wrong, ``Store/verifyIndexes(sample:)`` detects it.
   static var indexesSurvive: Bool { get }
-  /// The treatment of rows that the build of an index can't decode, or whose value can't be a key.
-  /// Default: the row is listed, and the build continues.
-  static var unindexableRows: UnindexableRows { get }
   /// A Boolean value that indicates whether queries may compare fields as they are stored, without decoding the row.
   ///
   /// The default, true, is right if `init(from:)` sets each property to the value that is stored under its name. Return
   /// false for a type that changes values there: otherwise a query that encounters such a value early decodes each row,
   /// and one that encounters it later throws `.invalidDefinition` or omits the row.
   static var readsStoredFields: Bool { get }
-}
-
-/// The treatment of rows that the build of an index can't decode, or whose value can't be a key.
-public enum UnindexableRows: Sendable {
-  /// The row is in no index, and ``Store/unindexedRows(in:)`` returns it; the build continues.
-  case listed
-  /// The build fails with the error.
-  case fail
 }
 
 extension StoreFormat {
@@ -105,8 +94,6 @@ extension StoreFormat {
   public static var indexesSurvive: Bool { false }
   /// The default, true.
   public static var readsStoredFields: Bool { true }
-  /// The default, `.listed`.
-  public static var unindexableRows: UnindexableRows { .listed }
 }
 
 extension StoreFormat {

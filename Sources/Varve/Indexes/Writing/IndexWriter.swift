@@ -364,7 +364,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
   }
 
   private func isListed(_ error: DatabaseError, _ isCall: Bool) -> Bool {
-    guard definition.unindexableRows == .listed, Self.isOfRow(error) else { return false }
+    guard Self.isOfRow(error) else { return false }
     return !isCall || (error.code != .invalidKey && error.code != .keyTooLong)
   }
 

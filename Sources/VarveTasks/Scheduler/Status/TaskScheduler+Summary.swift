@@ -96,10 +96,10 @@ extension TaskSummary.Schedule {
     name = info.name
     kind = info.kind
     queue = info.queue.text
-    isActive = info.isActive
+    isDeclared = info.isDeclared
     lastSlot = info.lastSlot
     // Times that have passed are made up for as the rules of the schedule say.
-    nextSlot = info.isActive ? (try? info.next(1, after: max(info.lastSlot, now)))?.first : nil
+    nextSlot = info.isDeclared ? (try? info.next(1, after: max(info.lastSlot, now)))?.first : nil
   }
 }
 

@@ -11,7 +11,7 @@ extension TaskScheduler {
     let registered = state.withLock { Set($0.schedules.keys) }
     // What can't be read now is looked at then.
     let isComplete = try? await database.read { tx in
-      try tx.taskSchedules().allSatisfy { !$0.isActive || registered.contains($0.name) }
+      try tx.taskSchedules().allSatisfy { $0.isInactive || registered.contains($0.name) }
     }
     if isComplete != true { waitForRegistrations() }
   }

@@ -86,11 +86,11 @@ public struct TaskSummary: Hashable, Codable, Sendable {
     public let kind: String
     /// The queue of its tasks.
     public let queue: String
-    /// Whether the program still registers it: see `TaskScheduleInfo.isActive`.
-    public let isActive: Bool
+    /// Whether the program has registered it since the start: see `TaskScheduleInfo.isDeclared`.
+    public let isDeclared: Bool
     /// The time up to which its slots have been processed.
     public let lastSlot: Date
-    /// The time of its next slot, or `nil` if it is not active, or its expression or zone is not known here.
+    /// The time of its next slot, or `nil` if it is not declared, or its expression or zone is not known here.
     public let nextSlot: Date?
   }
 }
