@@ -172,9 +172,10 @@ struct IndexReviewDamageTests {
   }
 
   @Test func `an index whose family is missing is created again`() throws {
-    try tamper { _, indexes, inspector in
-      let family = try #require(indexes.first { $0.name == "byYear" }?.entries)
-      try inspector.backend.dropFamily(family)
+    try open { database in
+      let backend = database.core.backend
+      let indexes = try DatabaseInspector(backend, path: path).indexes { throw $0 }
+      try backend.dropFamily(try #require(indexes.first { $0.name == "byYear" }?.entries))
     }
     let before = try review()
     #expect(

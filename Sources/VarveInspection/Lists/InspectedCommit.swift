@@ -7,14 +7,13 @@ public struct InspectedCommit: Sendable {
   /// The version of the commit.
   public let version: CommitVersion
   private let inspector: DatabaseInspector
-  /// The key of its entry that was found, which may be damaged.
+  /// The key of its entry that was found: the version, and what may be damaged.
   private let key: [UInt8]
 
   init(_ inspector: DatabaseInspector, key: [UInt8]) {
     self.inspector = inspector
     self.key = key
-    let number = Array(key.prefix(8))
-    version = CommitVersion(BigEndian.number(number + [UInt8](repeating: 0, count: 8 - number.count)) ?? 0)
+    version = CommitVersion(BigEndian.number(key) ?? 0)
   }
 
   /// The position of the commit in the feed.
@@ -78,7 +77,10 @@ extension DatabaseInspector {
       FamilyCursor(range, in: $0, of: snapshot, isReverse: isReverse, keysOnly: true)
     }
     var list = InspectedList<InspectedCommit>(cursor, position: { $0.position }) { cursor in
-      guard let key = try cursor.nextKey() else { return nil }
+      // A key without a version belongs to no commit, and no position is after it.
+      var found = try cursor.nextKey()
+      while let key = found, key.count < 8 { found = try cursor.nextKey() }
+      guard let key = found else { return nil }
       let commit = InspectedCommit(self, key: key)
       // A commit may have several entries. The others are passed, except beside a damaged key.
       if key.count > 8, commit.version.number < .max {

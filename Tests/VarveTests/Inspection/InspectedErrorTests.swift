@@ -61,7 +61,15 @@ struct InspectedErrorTests {
 
   @Test("a position of another list is refused, whatever kind of list it is")
   func lists() throws {
-    try writing(Shelves.self) { store, tx in _ = try store.persist(Shelves.Instance(id: "s"), in: tx) }
+    let database = try shared.open(
+      DatabaseDefinition {
+        VolumeFormat.self
+        Shelves.self
+      })
+    let store = Store<Shelves>(in: database)
+    try store.warm()
+    try database.write { tx in _ = try store.persist(Shelves.Instance(id: "s"), in: tx) }
+    try database.endNow()
     let inspector = try inspector()
     let (volumes, shelves) = (try inspector.collection("volumes"), try inspector.collection("shelves"))
     let (title, byYear) = (try inspector.index("title", of: "volumes"), try inspector.index("byYear"))

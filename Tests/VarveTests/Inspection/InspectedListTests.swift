@@ -39,7 +39,7 @@ struct InspectedListTests {
     let expected: ([Int: Volume]) -> [Found]
   }
 
-  private static func id(_ key: RowKey?) throws -> Int { try #require(Int(try #require(key).text)) }
+  private static func id(_ key: RowKey?) throws -> Int { try #require(key.flatMap { Int($0.text) }) }
 
   /// A list of an index, whose values are compared as texts: all have as many digits.
   private static func byIndex(

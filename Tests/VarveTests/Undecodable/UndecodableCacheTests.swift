@@ -68,7 +68,7 @@ struct UndecodableCacheTests {
     #expect(try answers(connection, lamps) == Self.all, "the cache and the rows are those of the held snapshot")
     try await connection.advance()
     #expect(try answers(connection, lamps) == Self.without)
-    try await connection.endLongLivedRead()
+    connection.endLongLivedRead()
     #expect(try answers(connection, lamps) == Self.without)
     try await database.close()
   }

@@ -77,7 +77,7 @@ struct UndecodableMetadataTests {
     #expect(found == nil && skipped.count == 1)
     #expect(skipped.first.first?.key.text == "\(Self.odd)" && skipped.first.first?.error.code == .decodingFailed)
     let (all, skippedOfAll) = try await database.read { tx throws in
-      (try lamps.metadata(of: [1, Self.odd, Self.bad, 4, 9], in: tx), tx.skippedRows.count)
+      (try lamps.metadata(ids: [1, Self.odd, Self.bad, 4, 9], in: tx), tx.skippedRows.count)
     }
     let seen = Stamp(kind: .seen)
     // The metadata of a row whose object can't be decoded are those of the row.
@@ -108,7 +108,7 @@ struct UndecodableMetadataTests {
     }
     let one = await error { _ = try await lamps.metadata(of: Self.odd) }
     #expect(one?.code == .decodingFailed && one?.collection == "lamps" && one?.key == "\(Self.odd)")
-    let several = await error { _ = try await database.read { tx in try lamps.metadata(of: [1, Self.odd], in: tx) } }
+    let several = await error { _ = try await database.read { tx in try lamps.metadata(ids: [1, Self.odd], in: tx) } }
     #expect(several?.code == .decodingFailed && several?.key == "\(Self.odd)")
     #expect(try await lamps.metadata(of: 1) == Stamp(kind: .seen))
     #expect(try await lamps.metadata(of: Self.bad) == Stamp(kind: .seen))
