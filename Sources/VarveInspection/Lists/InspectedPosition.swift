@@ -28,7 +28,7 @@ public struct InspectedPosition: Hashable, Sendable, Codable, CustomStringConver
     else {
       throw DatabaseError(
         .invalidArgument,
-        "\"\(text)\" is no position; expected the text of one that a list of an inspector has returned")
+        "\"\(text)\" is not a position; expected the text of one that a list of an inspector has returned")
     }
     list = InspectedListID(
       kind: kind,
@@ -100,7 +100,7 @@ struct InspectedListID: Hashable, Sendable {
   }
 
   /// The numbers are those of the names of the collection and the index, and of the type of the values. The number of
-  /// the extension would be another one after any of the collection's indexes is defined anew.
+  /// the extension would be another one after any of the collection's indexes is defined again.
   static func rows(of index: InspectedIndex) -> InspectedListID {
     InspectedListID(
       kind: .index,

@@ -50,7 +50,7 @@ struct InspectedErrorTests {
   }
 
   @Test(
-    "a text that is no position is refused, as text and as JSON",
+    "a text that is not a position is refused, as text and as JSON",
     arguments: ["", "f", "x00", "f0", "fzz", "r00000001", "i0000000100000001", "r0000000", "f 01", "é00", "f\u{301}00"])
   func texts(_ text: String) throws {
     let plain = error { _ = try InspectedPosition(text) }
@@ -168,7 +168,7 @@ struct InspectedErrorTests {
     #expect(refused?.code == .notReady && refused?.message.contains("has missed changes") == true)
   }
 
-  @Test("an entry that can't be read, or leads to no row, is an error of that entry, and the list goes on")
+  @Test("an entry that can't be read, or leads to no row, is an error of that entry, and the list continues")
   func damage() throws {
     let sound = try inspector()
     let index = try sound.index("title")

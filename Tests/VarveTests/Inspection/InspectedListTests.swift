@@ -197,7 +197,7 @@ struct InspectedListTests {
     #expect(page.elements.map { $0.key?.text } == ["3", "6", "9", "1", "4"])
     var back = try inspector.rows(of: index, isReverse: true, after: page.elements[3].position)
     #expect(try back.page(limit: 2).elements.map { $0.key?.text } == ["9", "6"])
-    // A list that was read by pages goes on, element by element.
+    // A list that was read by pages continues, element by element.
     #expect(try rows.next()?.key?.text == "7" && rows.next()?.key?.text == "2")
     let books = try inspector.collection("volumes")
     let five = try #require(try inspector.row(key: try books.key("5"), in: books))

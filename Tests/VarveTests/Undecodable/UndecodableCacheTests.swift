@@ -73,7 +73,7 @@ struct UndecodableCacheTests {
     try await database.close()
   }
 
-  @Test("a stand-in is made again for each read, and is no object of the cache")
+  @Test("a stand-in is made again for each read, and is not in the cache")
   func standIns() async throws {
     let (database, lamps) = try await LampShop().open(ReplacingLamps.self, .indexed)
     let connection = database.connection()

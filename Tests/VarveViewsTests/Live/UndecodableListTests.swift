@@ -79,7 +79,7 @@ private struct SkippingCards: StoreFormat {
     #expect(list.sections[0].elements.map(\.id) == [0, 1, 3, 4], "the others are shown")
     #expect(list.indexPath(of: Self.bad) == ListIndex(section: 0, offset: Self.bad))
 
-    // The list goes on: other rows change, and the row can be decoded, moved and removed.
+    // The list continues: other rows change, and the row can be decoded, moved and removed.
     try await cards.persist(Card(id: 5, suit: .spades))
     await waitUntil { list.count == 6 }
     #expect(list.rows.map { $0.element == nil } == [false, false, true, false, false, false])
@@ -92,10 +92,10 @@ private struct SkippingCards: StoreFormat {
     try await database.close()
   }
 
-  @Test("a list of a store that skips shows a placeholder for a row that can't be decoded, and goes on")
+  @Test("a list of a store that skips shows a placeholder for a row that can't be decoded, and continues")
   func skips() async throws { try await check(SkippingCards.self) }
 
-  @Test("a list of a store that throws shows a placeholder for a row that can't be decoded, and goes on")
+  @Test("a list of a store that throws shows a placeholder for a row that can't be decoded, and continues")
   func throwing() async throws { try await check(ThrowingCards.self) }
 
   @Test("a window and a condition meet the row: the window counts it, and no condition matches it")
