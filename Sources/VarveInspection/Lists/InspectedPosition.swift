@@ -1,4 +1,4 @@
-public import Varve
+internal import Varve
 
 /// A position in a list of an inspector: that of one of its elements, from which another page continues.
 ///
