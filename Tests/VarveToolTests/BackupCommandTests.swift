@@ -28,6 +28,21 @@ struct BackupCommandTests {
     try bytes.write(to: url)
   }
 
+  @Test func `a folder has the backups of one database, unless that one is gone`() throws {
+    try put("a")
+    try Tool.good(["backup", "create", database, folder])
+    let other = directory.path + "/other"
+    try Tool.good(["put", other, "b", "1", "--create"])
+    let result = try Tool.run(["backup", "create", other, folder, "--keep", "1"])
+    #expect(result.status == 2 && result.errors.contains("another database"), "\(result)")
+    #expect(try files(folder) == ["000001", "LOCK"])
+    // The same database by another path.
+    try Tool.good(["backup", "create", directory.path + "/./db", folder])
+    try FileManager.default.moveItem(atPath: database, toPath: directory.path + "/moved")
+    try Tool.good(["backup", "create", directory.path + "/moved", folder])
+    #expect(try files(folder) == ["000001", "000002", "000003", "LOCK"])
+  }
+
   @Test func `backups are numbered, listed, verified, restored and pruned`() throws {
     for key in ["a", "b", "c"] {
       try put(key)

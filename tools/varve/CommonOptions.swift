@@ -16,12 +16,13 @@ struct DatabaseArgument: ParsableArguments {
     return try open(options, body)
   }
 
-  /// Opens the engine for writing, and closes it at the end of `body`. A missing database is created only if `create`
-  /// is true, and with `familyOptions` for its default family.
+  /// Opens the engine for writing, as the owner of the database, and closes it at the end of `body`. A missing database
+  /// is created only if `create` is true, and with `familyOptions` for its default family.
   func writing<Result>(
     create: Bool = false, familyOptions: FamilyOptions = FamilyOptions(), _ body: (Engine) throws -> Result
   ) throws -> Result {
     if create { try DatabaseLocation.check(path, for: "a database") }
+    try DatabaseOwner.assume(of: path)
     var options = EngineOptions()
     options.createIfMissing = create
     options.raisesDescriptorLimit = true
@@ -46,10 +47,11 @@ struct DatabaseArgument: ParsableArguments {
     return result
   }
 
-  /// Opens the object database for writing, and closes it at the end of `body`. A missing database is created only if
-  /// `create` is true.
+  /// Opens the object database for writing, as its owner, and closes it at the end of `body`. A missing database is
+  /// created only if `create` is true.
   func writingObjects<Result>(create: Bool, _ body: (Database) throws -> Result) throws -> Result {
     if create { try DatabaseLocation.check(path, for: "a database") }
+    try DatabaseOwner.assume(of: path)
     var options = DatabaseOptions()
     options.createsIfMissing = create
     let objects = try Database.open(at: path, options: options)

@@ -18,6 +18,8 @@ extension DatabaseCore {
   /// The writes of an extension that belong to the last commit, or `nil` if there are none.
   struct LastWrites {
     var body: (@Sendable (IndependentParts) throws -> Void)?
+    /// What is called after the database was closed.
+    var afterwards: [@Sendable () -> Void] = []
   }
 
   /// The maximum number of times that the closure runs.
@@ -71,6 +73,20 @@ extension DatabaseCore {
   /// Sets what the last commit writes.
   func writeAtClose(_ body: @escaping @Sendable (IndependentParts) throws -> Void) {
     lastWrites.withLock { $0.body = body }
+  }
+
+  /// Adds a closure that is called once, after the database was closed.
+  func whenClosed(_ body: @escaping @Sendable () -> Void) {
+    lastWrites.withLock { $0.afterwards.append(body) }
+  }
+
+  /// Calls the closures of `whenClosed`.
+  func noteClosed() {
+    let bodies = lastWrites.withLock { writes in
+      defer { writes.afterwards = [] }
+      return writes.afterwards
+    }
+    for body in bodies { body() }
   }
 
   /// Makes the last commit, when the database is closed. No transaction runs, and none can begin any more, so nothing

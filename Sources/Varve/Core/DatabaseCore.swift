@@ -247,7 +247,10 @@ package final class DatabaseCore: Sendable {
   }
 
   private func finish() throws {
-    defer { closing.leave() }
+    defer {
+      closing.leave()
+      noteClosed()
+    }
     builds.close()
     builds.pausingWork {}
     commitLast()

@@ -63,6 +63,10 @@ public final class DatabaseWorker: Sendable {
   @_spi(Extensions) public func writeAtClose(_ body: @escaping @Sendable (IndependentParts) throws -> Void) {
     core.value?.writeAtClose(body)
   }
+
+  /// Adds a closure that is called once, on any thread, after the database was closed, also if the close has thrown an
+  /// error of the storage.
+  @_spi(Extensions) public func whenClosed(_ body: @escaping @Sendable () -> Void) { core.value?.whenClosed(body) }
 }
 
 /// A weak reference to a database.

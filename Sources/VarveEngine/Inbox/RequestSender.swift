@@ -51,7 +51,7 @@ package struct RequestSender {
     let name = InboxFileName(id, .request)
     let file = RequestFile(id: id, sender: .current, request: request)
     do throws(EngineError) {
-      try fileSystem.writeWhole(file.encode(), path(name), part: path(name.part), of: path)
+      try fileSystem.writeWhole(file.encode(), path(name), part: path(name.part))
     } catch {
       throw EngineError(
         error.code, "\(note.who) has the database open, and can't be asked: the request can't be written",

@@ -191,6 +191,14 @@ internal import Varve
     ends.fail(error)
   }
 
+  /// Fails the callers that wait for the end of a task, if no scheduler runs.
+  func noteStopWithoutStart() {
+    if state.withLock({ $0.host == nil }) { ends.fail(DatabaseError(.closed, "the scheduler was stopped")) }
+  }
+
+  /// Fails the callers that wait for the end of a task, because no task ends any more.
+  func noteClosed() { ends.fail(DatabaseError(.closed, "the database was closed before the task had ended")) }
+
   /// Notes that work may be due. Returns the host if it must be woken.
   func timerFired() -> Host? { state.withLock { $0.beginPumping() } }
 

@@ -452,7 +452,10 @@ public final class TaskScheduler: Sendable {
   }
 
   private func stopNow(draining limit: Duration) async {
-    guard state.withLock({ $0.isRunning }) else { return resumeStopCallers() }
+    guard state.withLock({ $0.isRunning }) else {
+      dispatcher.noteStopWithoutStart()
+      return resumeStopCallers()
+    }
     closeInbox()
     _ = dispatcher.stop(leavingCallers: false)
     state.withLock { $0.leavesStopCallers = true }

@@ -72,6 +72,7 @@ public struct TaskStorage: DatabaseExtension {
   @_spi(Extensions) public func makeShared(_ view: borrowing SharedView) throws -> TaskDispatcher {
     let dispatcher = TaskDispatcher(worker: view.worker, incarnation: view.incarnation)
     try loadNames(view, into: dispatcher)
+    view.worker.whenClosed { [weak dispatcher] in dispatcher?.noteClosed() }
     return dispatcher
   }
 

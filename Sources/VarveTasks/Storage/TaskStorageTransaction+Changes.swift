@@ -137,9 +137,11 @@ extension TaskStorageTransaction: TaskChanging {
     return prefixes
   }
 
-  /// Returns the state of a task. Tasks that have an attempt count as `running`.
+  /// Returns the state of a task. Tasks that have an attempt count as `running`, unless their end is stored: an attempt is
+  /// noted a little longer.
   private func state(of record: TaskRecord) -> TaskState {
-    dispatcher.run(record.id) == nil && foreignRuns[record.id] == nil ? record.progress.state : .running
+    if TaskEnd(record.progress.state) != nil { return record.progress.state }
+    return dispatcher.run(record.id) == nil && foreignRuns[record.id] == nil ? record.progress.state : .running
   }
 
   func info(_ id: TaskID) throws -> TaskInfo? {
@@ -150,7 +152,9 @@ extension TaskStorageTransaction: TaskChanging {
   func info(_ stored: TaskRecord) throws -> TaskInfo {
     var record = stored
     var progress: HandlerProgress?
-    if let run = dispatcher.run(record.id), record.progress.state != .running {
+    if TaskEnd(record.progress.state) != nil {
+      // An attempt is noted a little longer than until its end is stored.
+    } else if let run = dispatcher.run(record.id), record.progress.state != .running {
       record.progress = run.settled.record.progress
       progress = run.state.withLock { $0.progress }
     } else if let attempt = foreignRuns[record.id] {

@@ -62,7 +62,8 @@ struct BackupCreateCommand: ParsableCommand {
     guard try PosixFileSystem().attributes(database.path + "/CURRENT") != nil else {
       throw EngineError(.notFound, "no database exists here", file: database.path)
     }
-    let isNew = try folder.create(for: database.path)
+    try DatabaseOwner.assume(of: database.path)
+    let isNew = try folder.create()
     let (backup, removed): (BackupFolder.Backup, [BackupFolder.Backup])
     do {
       (backup, removed) = try folder.locked { try make(in: folder) }
@@ -132,6 +133,7 @@ struct BackupPruneCommand: ParsableCommand {
 
   func run() throws {
     let folder = source.folder
+    try DatabaseOwner.assume(of: folder.path)
     let removed = try folder.locked { try folder.prune(keeping: keep) }
     let sink = try ByteSink.standardOutput()
     if output.json {

@@ -57,15 +57,14 @@ struct BackupFolder {
     self.path = String(path)
   }
 
-  /// Creates the folder, for the owner of a database, if it does not exist; its parent must. Returns whether it did.
+  /// Creates the folder if it does not exist; its parent must. Returns whether it did.
   ///
   /// Throws a usage error for a folder that is a database or is in one.
-  func create(for database: String) throws -> Bool {
+  func create() throws -> Bool {
     try requireNoDatabase()
     try DatabaseLocation.check(path, for: "a folder of backups")
     guard try fileSystem.attributes(path) == nil else { return false }
     try fileSystem.createDirectory(path)
-    try fileSystem.giveDirectory(path, toOwnerOf: database)
     return true
   }
 
@@ -127,6 +126,7 @@ struct BackupFolder {
 
   /// Makes the next backup of a database: `body` fills a directory that does not count yet. The folder must be locked.
   func add(of database: String, _ body: (Backup) throws -> BackupRecord) throws -> Backup {
+    try requireNoBackup(ofOtherThan: database)
     // A name that is taken by something else is not the name of a backup either.
     let number = (try names().compactMap { Self.number($0) ?? Self.partNumber($0) }.max() ?? 0) + 1
     guard number <= Self.numberMaximum else { throw ToolError(.cannotOpen, "no number is left", file: path) }
@@ -134,8 +134,6 @@ struct BackupFolder {
     let part = Backup(number: number, path: final + Self.partSuffix)
     try fileSystem.createDirectory(part.path)
     do {
-      // The process that has the database open writes into it.
-      try fileSystem.giveDirectory(part.path, toOwnerOf: database)
       let record = try body(part)
       let sink = try ByteSink(.file(part.recordPath))
       try sink.writeJSON(record)
@@ -149,6 +147,20 @@ struct BackupFolder {
       throw named(error, part)
     }
     return Backup(number: number, path: final)
+  }
+
+  /// Throws if the folder has backups of another database that still exists: a command that removes old backups, or
+  /// restores the newest, would take those of one for those of the other.
+  private func requireNoBackup(ofOtherThan database: String) throws {
+    let own = RealPath.of(LiveDatabase.absolute(database))
+    for backup in try backups() {
+      guard let other = backup.record?.database, let found = RealPath.of(other), found != own,
+        DatabaseLocation.isDatabase(found)
+      else { continue }
+      throw ToolError(
+        .usage, "the folder has backups of another database, \"\(PrintableText.text(other))\": choose another folder",
+        file: path)
+    }
   }
 
   /// Returns an error with the folder, which the user knows, instead of a file of an incomplete backup.

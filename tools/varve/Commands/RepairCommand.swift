@@ -24,6 +24,7 @@ struct RepairCommand: ParsableCommand {
   @OptionGroup var output: OutputOption
 
   func run() throws {
+    try DatabaseOwner.assume(of: database.path)
     let report = try Engine.repair(at: database.path)
     // Without this, lost rows would still be part of counts, extensions and tasks.
     var failure: (any Error)?

@@ -46,6 +46,7 @@ struct TaskChange {
     _ direct: (WriteTransaction) throws -> Result, _ inbox: (inout TaskInbox.Batch) -> Void,
     answer: ([Int]) -> Result
   ) throws -> Result? {
+    try DatabaseOwner.assume(of: path)
     // A database without tasks must not be changed by this, so it is rejected first.
     do { try TaskReading(path: path).reading { database in try checkQueue(database) } } catch {
       // Tasks that can't be read yet because the database was repaired are corrected by the change.

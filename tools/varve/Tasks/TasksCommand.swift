@@ -64,6 +64,7 @@ struct TaskReading {
   /// Makes the tasks of a database consistent after a repair, if it has tasks. Opening it for writing does that.
   static func makeConsistent(at path: String) throws {
     guard try knowsTasks(path) else { return }
+    try DatabaseOwner.assume(of: path)
     var options = DatabaseOptions()
     options.createsIfMissing = false
     try Database.open(at: path, options: options) { TaskStorage.handle }.close()

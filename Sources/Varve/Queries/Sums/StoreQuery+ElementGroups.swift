@@ -81,7 +81,8 @@ extension QueryPlanner {
   /// Returns the plan that reads all entries of an index of the elements of a field, for a query without a condition
   /// and a limit; nil if there is no such index with every row.
   fileprivate func plan(ofElementsAt path: FieldPath) throws -> QueryPlan<Format>? {
-    guard query.condition == nil, query.maximum == nil, let indexes, try indexes.hasAllRows() else { return nil }
+    guard !Format.decodesEachRow, query.condition == nil, query.maximum == nil, let indexes, try indexes.hasAllRows()
+    else { return nil }
     let slot = try indexes.definition.indexes.indices.first { slot in
       let declaration = indexes.definition.indexes[slot].declaration
       return try declaration.kind.hasSeveralValues && declaration.condition == nil

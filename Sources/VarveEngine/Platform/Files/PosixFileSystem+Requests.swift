@@ -40,16 +40,13 @@ extension PosixFileSystem {
   }
 
   /// Writes a file under the name `part`, and renames it, so that it is complete or does not exist. It is not synced.
-  ///
-  /// With `directory`, a file that the system's administrator writes belongs to the owner of that directory.
-  func writeWhole(_ bytes: [UInt8], _ path: String, part: String, of directory: String? = nil) throws(EngineError) {
+  func writeWhole(_ bytes: [UInt8], _ path: String, part: String) throws(EngineError) {
     if try attributes(part) != nil { try remove(part) }
     do throws(EngineError) {
       let descriptor = try open(part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW)
       let file = PosixFile(path: part, descriptor: descriptor, calls: calls)
       defer { file.close() }
       try file.write(bytes, at: 0)
-      if let directory { try give(descriptor, part, toOwnerOf: directory) }
       try rename(part, to: path)
     } catch {
       try? remove(part)
@@ -72,21 +69,6 @@ extension PosixFileSystem {
     try checkChange(of: directory, "access")
     let number = try resolve(directory).use { unsafe faccessat($0, $1, W_OK, AT_EACCESS) == 0 ? 0 : errno }
     guard number == 0 else { throw SystemError.error(number, call: "access", path: directory) }
-  }
-
-  /// Gives a directory that the system's administrator has made to the owner of another one.
-  package func giveDirectory(_ path: String, toOwnerOf other: String) throws(EngineError) {
-    let descriptor = try open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-    defer { _ = close(descriptor) }
-    try give(descriptor, path, toOwnerOf: other)
-  }
-
-  /// The file is found by its descriptor: its name may lead to another file by now.
-  private func give(_ descriptor: Int32, _ path: String, toOwnerOf directory: String) throws(EngineError) {
-    guard geteuid() == 0, case .success(let found) = try information(directory), found.st_uid != 0 else { return }
-    guard fchown(descriptor, found.st_uid, found.st_gid) == 0 else {
-      throw SystemError.error(errno, call: "fchown", path: path)
-    }
   }
 
   /// Returns the present path, without links, of an existing directory, or throws `.notFound`.

@@ -17,8 +17,8 @@ extension TaskScheduler {
   ///
   /// If no scheduler runs, the call waits for one. Throws `TaskError.unknownTask` for an id that was never assigned,
   /// `TaskError.invalidValue` in the handler of the task itself, `CancellationError` if the caller's Swift task is
-  /// cancelled, `DatabaseError.closed` if the scheduler is stopped before the task has ended, and the errors of a
-  /// commit. A handler must not wait for a task that depends on its own.
+  /// cancelled, `DatabaseError.closed` if `stop()` is called or the database is closed before the task has ended, and
+  /// the errors of a commit. A handler must not wait for a task that depends on its own.
   public func end(of id: TaskID) async throws -> TaskEnd {
     if let run = ownRun, run.id == id {
       throw TaskError.invalidValue("the handler of task \(id) can't wait for the end of this task")
