@@ -1,4 +1,5 @@
 public import Varve
+internal import VarveEngine
 
 /// Reads an object database without the types of its objects, for use by tools.
 ///
@@ -161,7 +162,16 @@ public final class DatabaseInspector: Sendable {
       name: name, record: record, coder: try coder(record.writer), firstCoder: try coder(record.coder),
       objects: objects, metadata: metadata, rowCount: Int(count),
       approximateSize: try size(of: range, in: objects) + size(of: range, in: metadata),
-      storage: record.isOwn ? .own(compression: try (backend as? EngineBackend)?.compression(of: objects)) : .shared)
+      storage: record.isOwn ? .own(compression: try compression(of: objects)) : .shared)
+  }
+
+  /// Returns the compression of a family, or `nil` if it has the default one or the storage has none.
+  private func compression(of family: StorageFamily) throws -> CompressionKind? {
+    switch source {
+    case .storage(let backend, _): try (backend as? EngineBackend)?.compression(of: family)
+    case .database:
+      try (snapshot as? HeldReading)?.withStorage { try ($0 as? EngineBackend)?.compression(of: family) } ?? nil
+    }
   }
 
   /// Returns the approximate size of a range in bytes, or 0 if the storage can't determine it.
