@@ -1,5 +1,4 @@
 public import Varve
-internal import VarveEngine
 
 /// Reads an object database without the types of its objects, for use by tools.
 ///
@@ -9,8 +8,8 @@ internal import VarveEngine
 /// try inspector.close()
 /// ```
 ///
-/// An inspector opens the database read-only, so it takes no lock and works while another process writes; or it inspects
-/// a database that is open. Everything it shows is the state at its creation, until `present` creates one of the newest
+/// An inspector opens the database read-only, so it takes no lock and works while another process writes; or it
+/// inspects a database that is open. Everything it shows is the state at its creation, until `present` creates one of the newest
 /// state. It trusts nothing that it reads: a damaged row is reported as an error of that row, and other rows are still
 /// shown. Therefore it does not read as a `Database`, whose opening fails on one damaged row of the catalog.
 ///
@@ -162,15 +161,17 @@ public final class DatabaseInspector: Sendable {
       name: name, record: record, coder: try coder(record.writer), firstCoder: try coder(record.coder),
       objects: objects, metadata: metadata, rowCount: Int(count),
       approximateSize: try size(of: range, in: objects) + size(of: range, in: metadata),
-      storage: record.isOwn ? .own(compression: try compression(of: objects)) : .shared)
+      storage: record.isOwn ? try ownStorage(objects) : .shared)
   }
 
-  /// Returns the compression of a family, or `nil` if it has the default one or the storage has none.
-  private func compression(of family: StorageFamily) throws -> CompressionKind? {
+  /// Returns the storage of a collection with a family of its own, with the compression of the family.
+  private func ownStorage(_ family: StorageFamily) throws -> CollectionStorage {
+    func read(_ backend: any StorageBackend) throws -> CollectionStorage {
+      .own(compression: try (backend as? EngineBackend)?.compression(of: family))
+    }
     switch source {
-    case .storage(let backend, _): try (backend as? EngineBackend)?.compression(of: family)
-    case .database:
-      try (snapshot as? HeldReading)?.withStorage { try ($0 as? EngineBackend)?.compression(of: family) } ?? nil
+    case .storage(let backend, _): return try read(backend)
+    case .database: return try (snapshot as? HeldReading)?.withStorage(read) ?? .own(compression: nil)
     }
   }
 

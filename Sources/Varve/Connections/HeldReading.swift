@@ -1,7 +1,7 @@
 /// The snapshot of an open database for code that reads its storage without transactions, such as an inspector.
 ///
-/// `Database.close` waits for the end of each call, and later calls throw `.closed`. `database.longLivedReads` lists the
-/// snapshot as long as it is referenced.
+/// `Database.close` waits for the end of each call, and later calls throw `.closed`. `database.longLivedReads` lists
+/// the snapshot as long as it is referenced.
 package final class HeldReading: StorageSnapshot {
   private let held: HeldSnapshot
 

@@ -108,7 +108,7 @@ package struct RequestSender {
     }
   }
 
-  /// Throws if nobody can write an answer any more.
+  /// Throws if no process can write an answer any more.
   private func checkWritable(_ note: LockNote) throws(EngineError) {
     do throws(EngineError) { try fileSystem.checkWritable(path) } catch {
       throw EngineError(

@@ -34,8 +34,8 @@ extension DatabaseInspector {
   /// The position is that of a commit: of any page, in either direction. The feed has the commits that changed rows
   /// since `feedBeginning`.
   ///
-  /// Throws `.invalidArgument` for a limit below 1 and for a position of another list, `.corruption` if a block can't be
-  /// read, `.storage`. Complexity: O(commits of the page).
+  /// Throws `.invalidArgument` for a limit below 1 and for a position of another list, `.corruption` if a block can't
+  /// be read, `.storage`. Complexity: O(commits of the page).
   public func feed(before position: InspectedPosition? = nil, limit: Int) throws -> InspectedPage<InspectedCommit> {
     var range = FeedKey.range(after: .zero)
     if let position { range.upper = try Self.key(of: position) }

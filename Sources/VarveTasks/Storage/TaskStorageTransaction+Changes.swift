@@ -137,8 +137,8 @@ extension TaskStorageTransaction: TaskChanging {
     return prefixes
   }
 
-  /// Returns the state of a task. Tasks that have an attempt count as `running`, unless their end is stored: an attempt is
-  /// noted a little longer.
+  /// Returns the state of a task. Tasks that have an attempt count as `running`, unless their end is stored: an attempt
+  /// is noted a little longer.
   private func state(of record: TaskRecord) -> TaskState {
     if TaskEnd(record.progress.state) != nil { return record.progress.state }
     return dispatcher.run(record.id) == nil && foreignRuns[record.id] == nil ? record.progress.state : .running

@@ -142,7 +142,7 @@ struct InboxSpaceTests {
     try checkSurvival(of: engine)
   }
 
-  @Test func `a request that nobody may take or withdraw is given up in time`() throws {
+  @Test func `a request that no process may take or withdraw is given up in time`() throws {
     let engine = try open()
     owner.isUnwritable = true
     // The sender creates a file and renames it.
@@ -155,7 +155,7 @@ struct InboxSpaceTests {
     try checkSurvival(of: engine)
   }
 
-  @Test func `a sender does not wait for an answer that nobody may write, and the engine removes the request later`()
+  @Test func `a sender does not wait for an answer that no process may write, and the engine removes the request later`()
     throws
   {
     let engine = try open()

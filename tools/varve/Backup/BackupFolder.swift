@@ -10,8 +10,8 @@ import VarveEngine
 /// FOLDER/000002.part/            one that is being made, restored from or removed, and does not count
 /// ```
 ///
-/// A directory that has neither is not of varve: it is no backup whatever its name, and no command removes it, nor one
-/// that has other files as well.
+/// A directory that has neither is not of varve: it is not a backup whatever its name, and no command removes it, nor
+/// one that has other files as well.
 ///
 /// A backup appears by the rename of its complete directory, and disappears by the reverse one. Numbers have at least
 /// six digits, only grow, and are the order of the backups: clocks can jump.

@@ -188,7 +188,7 @@ private struct Exporter {
       try cursor.seek(last)
       if cursor.isValid, cursor.keyBytes == last { try cursor.next() }
     }
-    // An entry that was written before an interruption has told the options.
+    // An entry that was written before an interruption had the options.
     var options = last == nil ? FamilyOptionsRecord(family.options) : nil
     if !cursor.isValid, let options, ObjectFamily(family.name) == nil {
       StandardError.write(

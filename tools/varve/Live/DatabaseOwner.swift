@@ -14,8 +14,8 @@ import VarveEngine
 /// and a link that this user puts in the way leads the administrator's command to a file that the user could not write.
 /// So such a command gives its permissions up.
 enum DatabaseOwner {
-  /// If this process is the administrator's, and a directory belongs to another user, takes that user and its groups for
-  /// the rest of the process. Does nothing if the directory does not exist.
+  /// If this process is the administrator's, and a directory belongs to another user, takes that user and its groups
+  /// for the rest of the process. Does nothing if the directory does not exist.
   static func assume(of directory: String) throws {
     guard geteuid() == 0 else { return }
     var found = stat()

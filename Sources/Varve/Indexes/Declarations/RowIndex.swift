@@ -159,8 +159,8 @@ extension CollectionDefinition {
   /// them, and a commit that changes rows makes them stale.
   ///
   /// A row that existed before an index and can't be in it is in no index, and the build continues:
-  /// ``ReadTransaction/unindexedRows(in:)`` lists it. Throws `.invalidDefinition` for an index of another collection, a version
-  /// below 1, duplicate names, and a collection whose format has its own indexes.
+  /// ``ReadTransaction/unindexedRows(in:)`` lists it. Throws `.invalidDefinition` for an index of another collection, a
+  /// version below 1, duplicate names, and a collection whose format has its own indexes.
   public func indexed<each Value: KeyCodable>(
     by index: repeat RowIndex<each Value>
   ) throws -> CollectionDefinition {
