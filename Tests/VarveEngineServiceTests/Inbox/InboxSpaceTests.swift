@@ -155,7 +155,7 @@ struct InboxSpaceTests {
     try checkSurvival(of: engine)
   }
 
-  @Test func `a sender does not wait for an answer that no process may write, and the engine removes the request later`()
+  @Test func `a sender does not wait for an answer that can not be written, and the engine removes the request later`()
     throws
   {
     let engine = try open()
