@@ -9,9 +9,9 @@ public import Varve
 /// ```
 ///
 /// An inspector opens the database read-only, so it takes no lock and works while another process writes; or it
-/// inspects a database that is open. Everything it shows is the state at its creation; `present` creates one of the newest
-/// state. It trusts nothing that it reads: a damaged row is reported as an error of that row, and other rows are still
-/// shown. Therefore it does not read as a `Database`, whose opening fails on one damaged row of the catalog.
+/// inspects a database that is open. Everything it shows is the state at its creation; `present` creates one of the
+/// newest state. It trusts nothing that it reads: a damaged row is reported as an error of that row, and other rows are
+/// still shown. Therefore it does not read as a `Database`, whose opening fails on one damaged row of the catalog.
 ///
 /// Safe from any thread.
 public final class DatabaseInspector: Sendable {
