@@ -51,11 +51,19 @@ enum Views2 {
     try row.metadata(as: Message.Flags.self)?.isRead != true
   }.named("unread")
 
+  /// The texts that are marked. A closure that has several statements and returns nil needs the type of the groups.
+  static let marked = AutoView<String>(version: "1", of: ["texts"]) { row in
+    let text = try row.object(as: String.self)
+    guard text.hasPrefix("!") else { return nil }
+    return ViewPlace("marked", text)
+  }.named("marked")
+
   static func open() throws -> Database {
     try Database.inMemory {
       Message.self
       mailboxes
       unread
+      marked
     }
   }
 }

@@ -66,8 +66,12 @@ struct ViewsGuideTests {
     #expect(try ids(Views2.mailboxes, "work", database) == [9, 6, 3])
     #expect(try ids(Views2.unread, "work", database) == [9, 3])
     #expect(try ids(Views2.unread, "home", database) == [8, 5, 4, 2, 1])
+    try database.write { tx in
+      for (key, text) in ["!b", "c", "!a"].enumerated() { try tx.set(text, key: key, in: "texts") }
+    }
     try database.read { tx throws in
       #expect(try tx[Views2.mailboxes].verify().isEmpty && tx[Views2.unread].verify().isEmpty)
+      #expect(try tx[Views2.marked].rows(in: "marked", at: 0..<9).map { try $0.key(as: Int.self) } == [2, 0])
     }
   }
 
