@@ -47,7 +47,7 @@ struct UndecodableElementTests {
   init() async throws {
     directory = try TemporaryDirectory()
     let database = try await Database.open(at: directory.path + "/db") { WideBooks.self }
-    try await Store<WideBooks>(in: database).persist([
+    try await Store<WideBooks>(in: database).persist(contentsOf: [
       WideBook(id: 1, tags: ["a"]), WideBook(id: 2, tags: ["a", "b"], kind: "poem"),
     ])
     try await database.close()
