@@ -105,7 +105,7 @@ struct Migration<Format: RowFormat>: Sendable {
   }
 
   /// Returns what is outdated of a row, or nil if it is current. A row whose header can't be read is noted as skipped,
-  /// and so is one of a newer program; an error of the storage that reads the metadata is none of the row.
+  /// and so is one of a newer program. An error of the storage that reads the metadata is thrown.
   private func outdated(
     _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, _ skipped: inout SkippedInMigration,
     _ metadata: () throws -> [UInt8]?

@@ -28,7 +28,7 @@ public struct InspectedCommit: Sendable {
 
 /// The feed of changes.
 extension DatabaseInspector {
-  /// Returns the commits before a position, or the last ones if there is none, from the newest to the oldest, at most
+  /// Returns the commits before a position, or the last ones without a position, from the newest to the oldest, at most
   /// `limit`.
   ///
   /// The position is that of a commit: of any page, in either direction. The feed has the commits that changed rows
@@ -42,7 +42,7 @@ extension DatabaseInspector {
     return try commits(range, isReverse: true, limit)
   }
 
-  /// Returns the commits after a position, or the first ones that the feed has if there is none, from the oldest to the
+  /// Returns the commits after a position, or the first ones that the feed has without one, from the oldest to the
   /// newest, at most `limit`: see `feed(before:limit:)`.
   public func feed(after position: InspectedPosition?, limit: Int) throws -> InspectedPage<InspectedCommit> {
     let version = try position.map { BigEndian.number(try Self.key(of: $0), as: UInt64.self) ?? 0 }

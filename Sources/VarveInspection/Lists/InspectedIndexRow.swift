@@ -73,7 +73,7 @@ extension DatabaseInspector {
 
   /// Returns the index with a name: of a collection, or of the only collection that has one of that name.
   ///
-  /// Throws `.notFound`, with the names of the indexes that exist, if there is none; `.invalidArgument` if several
+  /// Throws `.notFound`, with the names of the indexes that exist, if no index has it; `.invalidArgument` if several
   /// collections have one; `.corruption` if a record can't be read. Complexity: that of `indexes(of:fault:)`.
   public func index(_ name: String, of collection: String? = nil) throws -> InspectedIndex {
     let all = try indexes(of: collection) { throw $0 }

@@ -29,7 +29,7 @@ extension TaskInbox {
     }
   }
 
-  /// Reads a file of commands. Throws `InboxRefusal` if it is none.
+  /// Reads a file of commands. Throws `InboxRefusal` if it has other content.
   func read(_ name: String) throws -> InboxFile {
     let path = directory + "/" + name
     // Reading a pipe could wait without end.
