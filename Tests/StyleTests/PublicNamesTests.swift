@@ -9,7 +9,7 @@ struct PublicNamesTests {
   /// The number of names of each module. A number only becomes smaller: the change that documents a name or makes it
   /// internal lowers it.
   private static let counts = [
-    "Varve": 179, "VarveEngine": 198, "VarveInspection": 25, "VarveRelationships": 22, "VarveTaskQueue": 0,
+    "Varve": 179, "VarveEngine": 197, "VarveInspection": 25, "VarveRelationships": 22, "VarveTaskQueue": 0,
     "VarveTasks": 40, "VarveTasksService": 0, "VarveTesting": 17, "VarveViews": 0,
   ]
 
